@@ -1,0 +1,85 @@
+"""Pages: {"count", "next", "previous", "results"}, at a cost that does not grow with the table."""
+
+from typing import Any
+
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import remove_query_param, replace_query_param
+
+from cronjob.api.errors import INVALID, ApiError
+
+SIZE, SIZE_MAX, COUNT_MAX = 20, 200, 10_000
+PAGE_MAX = 2**31
+
+
+class Pages(BasePagination):
+    params = ("page", "page_size")
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self.request = request
+        self.page = positive(request, "page", default=1)
+        self.size = min(positive(request, "page_size", default=SIZE), SIZE_MAX)
+        start = (self.page - 1) * self.size
+        # One row more than is shown tells whether there is a next page.
+        rows = list(queryset[start : start + self.size + 1])
+        self.more = len(rows) > self.size
+        # Counting stops soon after the last number that is told.
+        self.count = queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
+        return rows[: self.size]
+
+    def get_paginated_response(self, data: Any) -> Response:
+        body: dict[str, Any] = {"count": min(self.count, COUNT_MAX)}
+        if self.count > COUNT_MAX:
+            body["count_capped"] = True
+        body |= {"next": self.next(), "previous": self.previous(), "results": data}
+        return Response(body)
+
+    def next(self) -> str | None:
+        url = self.request.build_absolute_uri()
+        return replace_query_param(url, "page", self.page + 1) if self.more else None
+
+    def previous(self) -> str | None:
+        url = self.request.build_absolute_uri()
+        if self.page == 1:
+            return None
+        if self.page == 2:
+            return remove_query_param(url, "page")
+        return replace_query_param(url, "page", self.page - 1)
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["count", "next", "previous", "results"],
+            "properties": {
+                "count": {"type": "integer", "description": f"Exact up to {COUNT_MAX}."},
+                "count_capped": {"type": "boolean", "description": "There are more than counted."},
+                "next": link,
+                "previous": link,
+                "results": schema,
+            },
+        }
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": "page",
+                "in": "query",
+                "schema": {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": 1},
+            },
+            {
+                "name": "page_size",
+                "in": "query",
+                "description": f"At most {SIZE_MAX}; more is taken as that.",
+                "schema": {"type": "integer", "minimum": 1, "default": SIZE},
+            },
+        ]
+
+
+def positive(request: Request, name: str, *, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= PAGE_MAX):
+        problem = {name: [f"Must be a whole number from 1 to {PAGE_MAX}."]}
+        raise ApiError("INVALID_ARGUMENT", INVALID, fields=problem)
+    return int(text)

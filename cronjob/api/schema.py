@@ -1,0 +1,61 @@
+"""The OpenAPI description: every answer that can come, with the one shape of errors."""
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+
+from cronjob.api.errors import CODES
+from cronjob.api.keys import needed
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(choices=tuple(CODES))
+    message = serializers.CharField()
+    request_id = serializers.CharField()
+    fields_ = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), required=False
+    )
+
+    def get_fields(self) -> Any:
+        fields = super().get_fields()
+        fields["fields"] = fields.pop("fields_")
+        return fields
+
+
+class BearerScheme(OpenApiAuthenticationExtension):
+    target_class = "cronjob.api.keys.KeyAuthentication"
+    name = "key"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "description": "A key from `createkey`."}
+
+
+class Schema(AutoSchema):
+    def get_override_parameters(self) -> list[Any]:
+        return []
+
+    def get_description(self) -> str:  # type: ignore[override]
+        scope = needed(self.view.request, self.view)
+        return f"{super().get_description()}\n\nScope: `{scope}`.".strip()
+
+    def _get_response_bodies(self, direction: Any = "response") -> Any:
+        bodies = super()._get_response_bodies(direction)
+        for status, meaning in self.errors().items():
+            told = OpenApiResponse(ErrorSerializer, description=meaning)
+            bodies.setdefault(status, self._get_response_for_code(told, status))
+        return bodies
+
+    def errors(self) -> dict[str, str]:
+        found = {
+            "400": "Not JSON, or not valid: `fields` says what.",
+            "401": "No valid key.",
+            "403": "The key lacks the scope.",
+        }
+        if "{id}" in self.path:
+            found["404"] = "There is no such thing."
+        if self.method != "GET":
+            found |= {"409": "Something else holds: `code` says what.", "413": "Too large."}
+        return found

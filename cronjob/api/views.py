@@ -1,0 +1,56 @@
+"""What every endpoint shares: known parameters only, ids that are ids, JSON by default."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from cronjob.api.errors import INVALID, ApiError
+
+ID_MAX = 2**63 - 1
+
+
+class BrowsableRenderer(BrowsableAPIRenderer):
+    """For a person who is logged in: the answers as pages, and raw JSON to send."""
+
+    def render_form_for_serializer(self, serializer: Any) -> str:
+        return ""  # the console has the forms; here one sends what a client sends
+
+
+class Endpoint(APIView):
+    """The base of every view under /api/v1."""
+
+    scopes: dict[str, str] = {}
+    params: Sequence[str] = ()  # query parameters besides those of filters and pages
+
+    def get_renderers(self) -> list[BaseRenderer]:
+        renderers = super().get_renderers()
+        asked = getattr(self, "request", None)  # none while the schema is being drawn
+        user = getattr(getattr(asked, "_request", asked), "user", None)
+        if user is not None and user.is_authenticated:
+            renderers.append(BrowsableRenderer())
+        return renderers
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.check_params(request)
+        self.check_id()
+
+    def check_params(self, request: Request) -> None:
+        known = set(self.params)
+        if getattr(self, "action", None) == "list":
+            known |= set(self.paginator.params)  # type: ignore[attr-defined]
+            known |= set(self.filterset_class.base_filters)  # type: ignore[attr-defined]
+        if unknown := sorted(set(request.query_params) - known):
+            problems = {name: ["There is no such parameter."] for name in unknown}
+            raise ApiError("INVALID_ARGUMENT", INVALID, fields=problems)
+
+    def check_id(self) -> None:
+        text = self.kwargs.get("id")
+        if text is None:
+            return
+        digits = text.isascii() and text.isdigit() and len(text) <= 19
+        if not digits or not 1 <= int(text) <= ID_MAX:
+            raise ApiError("INVALID_ID", "An id is a whole number from 1.")

@@ -1,0 +1,12 @@
+from django.apps import AppConfig
+from django.db.models.signals import pre_migrate
+
+
+class CronjobConfig(AppConfig):
+    name = "cronjob"
+
+    def ready(self) -> None:
+        from cronjob import checks  # noqa: F401  registers the system checks
+        from cronjob.lib.database import unhurried
+
+        pre_migrate.connect(unhurried, dispatch_uid="unhurried")

@@ -1,0 +1,66 @@
+"""System checks: what is wrong with the settings, and what to do about it."""
+
+import difflib
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+
+
+@register()
+def secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    try:
+        if settings.SECRET_KEY:
+            return []
+    except ImproperlyConfigured:  # which is how Django says that it is empty
+        pass
+    hint = "Run `manage.py up`, or set CRONJOB_SECRET_KEY to 50 random characters."
+    return [Error("There is no secret key.", hint=hint, id="cronjob.E001")]
+
+
+@register()
+def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    found: list[CheckMessage] = []
+    for name in settings.ENV.unknown("CRONJOB_"):
+        close = difflib.get_close_matches(name, settings.ENV.options, n=1)
+        hint = f"Did you mean {close[0]}?" if close else "`manage.py config` lists them all."
+        found.append(Warning(f"There is no setting {name}.", hint=hint, id="cronjob.W001"))
+    return found
+
+
+@register()
+def leases(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if settings.CRONJOB_LEASE_SECONDS >= 2 * settings.CRONJOB_BEAT_SECONDS:
+        return []
+    hint = "Make CRONJOB_LEASE_SECONDS at least twice CRONJOB_BEAT_SECONDS."
+    return [Error("One late beat would end a lease.", hint=hint, id="cronjob.E002")]
+
+
+@register()
+def one_redis(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if not (settings.CRONJOB_REDIS_URL and settings.CRONJOB_REDIS_CLUSTER_URLS):
+        return []
+    hint = "Keep one of CRONJOB_REDIS_URL and CRONJOB_REDIS_CLUSTER_URLS."
+    return [Error("Two ways to Redis are set.", hint=hint, id="cronjob.E003")]
+
+
+@register(Tags.security, deploy=True)
+def open_hosts(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    hint = "Name the hosts in CRONJOB_ALLOWED_HOSTS."
+    return [Error("Any host name is answered.", hint=hint, id="cronjob.E010")]
+
+
+def production() -> str:
+    """Why the web must not be served like this, in one line; empty if it may."""
+    if settings.DEBUG:
+        return "CRONJOB_DEBUG=1 is for `manage.py runserver`. Unset it to serve the web."
+    problems = [
+        *secret_key(None),
+        *open_hosts(None),
+        *leases(None),
+        *one_redis(None),
+    ]
+    return " ".join(f"{problem.msg} {problem.hint}" for problem in problems)

@@ -1,0 +1,75 @@
+"""Unfold, imported here and nowhere else: the classes and widgets that the console is made of."""
+
+from django.db.models import Model
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.decorators import display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminExpandableTextareaWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+__all__ = [
+    "AdminPasswordChangeForm",
+    "ChoicesDropdownFilter",
+    "ConsoleAdmin",
+    "RangeDateTimeFilter",
+    "ReadOnlyAdmin",
+    "UnfoldAdminCheckboxSelectMultipleWidget",
+    "UnfoldAdminExpandableTextareaWidget",
+    "UnfoldAdminIntegerFieldWidget",
+    "UnfoldAdminSelectWidget",
+    "UnfoldAdminTextInputWidget",
+    "UnfoldAdminTextareaWidget",
+    "UnfoldBooleanSwitchWidget",
+    "UserChangeForm",
+    "UserCreationForm",
+    "display",
+]
+
+# How each state looks: label variants that unfold knows.
+COLORS = {
+    "ENABLED": "success",
+    "DISABLED": "warning",
+    "SCHEDULED": "info",
+    "RUNNING": "primary",
+    "RETRYING": "warning",
+    "CALLBACK_PENDING": "primary",
+    "SUCCESS": "success",
+    "CALLBACK_SUCCESS": "success",
+    "FAILED": "danger",
+    "TIMEOUT": "danger",
+    "FAILED_TIMEOUT": "danger",
+    "CANCELED": "warning",
+    "RECEIVED": "success",
+}
+
+
+class ConsoleAdmin(ModelAdmin):
+    list_per_page = 50
+    show_full_result_count = False  # not worth a count(*) over every row there ever was
+    list_filter_submit = True
+    warn_unsaved_form = True
+    empty_text = ""  # what to do next where there is nothing yet
+
+
+class ReadOnlyAdmin(ConsoleAdmin):
+    """Rows that the product writes and people read."""
+
+    actions = None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False

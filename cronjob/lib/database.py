@@ -1,0 +1,85 @@
+"""Which database, how it is opened, and what to say when it cannot be."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dj_database_url
+from django.db import OperationalError, connection
+
+from cronjob.lib.environ import directory, masked
+
+# IMMEDIATE: a transaction that reads before it writes would otherwise fail at once, whatever the
+# timeout, when another one wrote in between. FULL: a commit survives a power cut.
+SQLITE: dict[str, Any] = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": (
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+        "PRAGMA cache_size=-20000; PRAGMA journal_size_limit=67108864;"
+    ),
+}
+
+# Nobody may hold a row while asleep: a paused process loses its transaction, not everyone's beat.
+POSTGRESQL: dict[str, Any] = {
+    "connect_timeout": 3,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10000,
+    "options": (
+        "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=5s"
+    ),
+}
+
+
+def parser(data_dir: Path) -> Callable[[str], str]:
+    """Checks DATABASE_URL; empty means the embedded SQLite in the data directory."""
+
+    def parse(text: str) -> str:
+        url = text or f"sqlite:///{(data_dir / 'cronjob.sqlite3').absolute()}"
+        scheme = urlsplit(url).scheme
+        if scheme not in ("postgres", "postgresql", "sqlite"):
+            raise ValueError("must be postgresql://user:password@host/name or sqlite:///path")
+        if scheme == "sqlite" and not urlsplit(url).path.strip("/"):
+            raise ValueError("must name a file, such as sqlite:////var/lib/cronjob/cronjob.sqlite3")
+        return url
+
+    return parse
+
+
+def configured(url: str, *, data_dir: Path) -> dict[str, Any]:
+    """Django's entry for `url`, with the options that this product relies on."""
+    config: dict[str, Any] = dict(dj_database_url.parse(url))
+    if config["ENGINE"].endswith("sqlite3"):
+        if Path(config["NAME"]).parent == data_dir.absolute():
+            directory(data_dir)
+        return config | {"OPTIONS": SQLITE | config.get("OPTIONS", {})}
+    # A loop or a web thread keeps its connection, and looks whether it is still good.
+    config |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+    return config | {"OPTIONS": POSTGRESQL | config.get("OPTIONS", {})}
+
+
+def trouble(error: OperationalError) -> str:
+    """One line that says which database did not answer, and what to do about it."""
+    cause = re.sub(r"\s+", " ", str(error)).strip()
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        remedy = "Check that the file and its directory exist and may be written by this user."
+        return f"the database {database['NAME']} does not work ({cause}). {remedy}"
+    from django.conf import settings
+
+    where = masked(settings.DATABASE_URL)
+    remedy = "Start it, or correct DATABASE_URL; `manage.py doctor` looks closer."
+    return f"the database {where} does not answer ({cause}). {remedy}"
+
+
+def unhurried(**_: object) -> None:
+    """Let migrations take their time; a lock that cannot be had still fails quickly."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 0")
+            cursor.execute("SET idle_in_transaction_session_timeout = 0")

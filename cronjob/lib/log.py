@@ -1,0 +1,64 @@
+"""Log lines: JSON for machines, text for a terminal, both with the ids that belong together."""
+
+import json
+import logging
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+# What a caller may hand over in `extra`; anything else stays out of the line.
+FIELDS = (
+    "action", "trace_id", "task_id", "run_id", "attempt", "status", "err", "latency_ms",
+    "target_url", "method", "path", "user",
+)  # fmt: skip
+
+
+def fields(record: logging.LogRecord) -> dict[str, object]:
+    found = {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+    if request_id.get():
+        found["request_id"] = request_id.get()
+    return found
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "ts": stamp.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **fields(record),
+        }
+        if record.exc_info:
+            line["err"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        extra = " ".join(f"{name}={value}" for name, value in fields(record).items())
+        line = f"{stamp} {record.levelname.lower():<7} {record.getMessage()}  {extra}".rstrip()
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def config(*, level: str, as_json: bool) -> dict[str, object]:
+    """Django's LOGGING: everything to standard error, since standard output is for answers."""
+    formatter = JsonFormatter if as_json else TextFormatter
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": formatter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": level.upper()},
+        # Django's own handlers mail administrators or stay silent; errors belong in the log.
+        "loggers": {
+            "django": {"handlers": [], "level": level.upper(), "propagate": True},
+            "django.request": {"level": "ERROR"},  # 4xx are in the access line already
+            "django.security.DisallowedHost": {"level": "ERROR"},
+        },
+    }

@@ -1,0 +1,118 @@
+"""Before and after every request: its id, whom it comes from, and one line in the log."""
+
+import ipaddress
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from cronjob.lib.log import request_id
+
+logger = logging.getLogger("cronjob.access")
+Next = Callable[[HttpRequest], HttpResponse]
+
+WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
+TOKEN_PATH = re.compile(r"(/callbacks/)[^/]+")
+QUIET = ("/static/", "/healthz", "/readyz", "/api/v1/healthz", "/api/v1/readyz", "/metrics")
+
+
+def request_ids(get_response: Next) -> Next:
+    """The caller's X-Request-ID if it is well formed, else one of ours; told in every answer."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        name = given if WELL_FORMED.fullmatch(given) else uuid.uuid4().hex
+        mark = request_id.set(name)
+        begun = time.monotonic()
+        try:
+            response = get_response(request)
+            response.headers["X-Request-ID"] = name
+            access(request, response, seconds=time.monotonic() - begun)
+        finally:
+            request_id.reset(mark)
+        return response
+
+    return middleware
+
+
+def access(request: HttpRequest, response: HttpResponse, *, seconds: float) -> None:
+    if request.path_info.startswith(QUIET) and response.status_code < 500:
+        return
+    told = {
+        "action": "request",
+        "method": request.method,
+        "path": TOKEN_PATH.sub(r"\1***", request.path_info),
+        "status": response.status_code,
+        "latency_ms": round(seconds * 1000, 1),
+    }
+    logger.info("request", extra=told)
+
+
+def proxies(get_response: Next) -> Next:
+    """X-Forwarded-* count when a trusted proxy says them, and are taken off otherwise."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        meta = request.META
+        chain = meta.pop("HTTP_X_FORWARDED_FOR", "")
+        scheme = meta.pop("HTTP_X_FORWARDED_PROTO", "")
+        forwarded = bool(chain or scheme or meta.get("HTTP_FORWARDED"))
+        if trusted(meta.get("REMOTE_ADDR", "")):
+            meta["REMOTE_ADDR"] = nearest_stranger(meta["REMOTE_ADDR"], chain)
+            if scheme in ("http", "https"):
+                meta["wsgi.url_scheme"] = scheme
+            forwarded = False
+        # A proxy we were not told of: who is behind it is unknown, though the peer is loopback.
+        meta["cronjob.forwarded"] = forwarded
+        return get_response(request)
+
+    return middleware
+
+
+def nearest_stranger(peer: str, chain: str) -> str:
+    """The last address of the chain that is not a trusted proxy; the rest could be invented."""
+    for address in reversed([part.strip() for part in chain.split(",") if part.strip()]):
+        if not valid(address):
+            return peer
+        peer = address
+        if not trusted(address):
+            break
+    return peer
+
+
+def valid(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def trusted(address: str) -> bool:
+    if not valid(address):
+        return False
+    ip = ipaddress.ip_address(address)
+    return any(ip.version == net.version and ip in net for net in settings.CRONJOB_TRUSTED_PROXIES)
+
+
+def local(request: HttpRequest) -> bool:
+    """Whether the caller is on this machine, and not merely a proxy that is."""
+    address = request.META.get("REMOTE_ADDR", "")
+    loopback = valid(address) and ipaddress.ip_address(address).is_loopback
+    return loopback and not request.META.get("cronjob.forwarded")
+
+
+def slashes(get_response: Next) -> Next:
+    """Paths are written without a trailing slash; with one they mean the same."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        path = request.path_info
+        if path.endswith("/") and len(path) > 1 and not path.startswith(("/admin/", "/static/")):
+            request.path_info = path.rstrip("/") or "/"
+            request.path = request.path.rstrip("/")
+        return get_response(request)
+
+    return middleware

@@ -1,0 +1,38 @@
+"""Every path there is. They are written without a trailing slash; with one they work too."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+from rest_framework.routers import SimpleRouter
+
+from cronjob import demo, figures, probes  # noqa: F401
+from cronjob.api import docs, errors
+from tasks.api import TaskViewSet
+
+router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+router.register("tasks", TaskViewSet, basename="task")
+
+urlpatterns: list[Any] = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("healthz", probes.healthz),
+    path("readyz", probes.readyz),
+    path("version", probes.version),
+    path("metrics", probes.figures, name="metrics"),
+    path("api/schema", docs.SchemaView.as_view(), name="schema"),
+    path("api/docs", docs.DocsView.as_view(), name="docs"),
+    path("api/v1", docs.IndexView.as_view(), name="index"),
+    path("api/v1/healthz", probes.healthz),
+    path("api/v1/readyz", probes.readyz),
+    path("api/v1/version", probes.version),
+    path("api/v1/", include(router.urls)),
+]
+if settings.CRONJOB_DEMO:
+    urlpatterns.append(path("demo/echo", demo.echo))
+
+handler400 = errors.bad_request
+handler404 = errors.not_found
+handler500 = errors.internal

@@ -1,0 +1,25 @@
+#!/usr/bin/env python
+"""Django's command line, which says in one line what is wrong with the machine it runs on."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronjob.settings")
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+    from django.db import OperationalError
+
+    from cronjob.lib.database import trouble
+
+    try:
+        execute_from_command_line(sys.argv)
+    except (ImproperlyConfigured, OperationalError) as error:
+        if "--traceback" in sys.argv:
+            raise
+        sys.exit(f"error: {trouble(error) if isinstance(error, OperationalError) else error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What became of each moment of each task, and which processes are alive to see to it."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import models
+from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
+
+from cronjob.lib.fields import one_of, present_iff
+from runs.states import (
+    FINAL,
+    OCCUPYING,
+    TRANSITIONS,
+    UNPLANNED,
+    WAITING,
+    ErrorKind,
+    IllegalTransition,
+    Status,
+    Trigger,
+)
+from tasks.models import Priority, Task
+
+
+class TaskRunQuerySet(models.QuerySet["TaskRun"]):
+    def waiting(self) -> "TaskRunQuerySet":
+        """Nothing of these is under way: they can be taken back without anybody noticing."""
+        return self.filter(status__in=WAITING)
+
+    def ready(self, now: datetime) -> "TaskRunQuerySet":
+        """Waiting runs whose time has come, the most urgent and then the oldest first."""
+        return self.waiting().filter(ready_at__lte=now).order_by("priority", "ready_at", "id")
+
+    def newest_of(self, tasks: Iterable[Task]) -> "dict[int, TaskRun]":
+        """The newest run of each task, in one query for a whole page of them."""
+        ids = [task.pk for task in tasks]
+        newest = self.filter(task_id=models.OuterRef("pk")).order_by("-id").values("pk")[:1]
+        wanted = Task.objects.filter(pk__in=ids).values(run=models.Subquery(newest))
+        return {run.task_id: run for run in self.filter(pk__in=wanted)}
+
+    def cancel_waiting(self, *, reason: str, now: datetime) -> int:
+        """Take back what has not started: `transition` to CANCELED for many runs at once."""
+        return self.waiting().update(
+            status=Status.CANCELED, reason=reason, end_time=now, slot=None, updated_at=now
+        )
+
+
+class TaskRun(models.Model):
+    """One moment of a task, or one request to run it, and what became of it."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    task = models.ForeignKey(Task, models.PROTECT, related_name="runs")
+    trigger = models.CharField(max_length=8, choices=Trigger, default=Trigger.SCHEDULE)
+    status = models.CharField(max_length=16, choices=Status, default=Status.SCHEDULED)
+    reason = models.CharField(max_length=256, blank=True)
+    attempt = models.PositiveIntegerField(default=0)  # 1 is the first; may be refunded
+    max_attempts = models.PositiveIntegerField(default=1)
+    fence = models.PositiveIntegerField(default=0)  # grows with every claim and never shrinks
+    priority = models.PositiveSmallIntegerField(choices=Priority, default=Priority.NORMAL)
+
+    # When
+    moment = models.DateTimeField(null=True)  # the planned time, as the unique key knows it
+    scheduled_time = models.DateTimeField()
+    ready_at = models.DateTimeField()  # not to be claimed earlier: jitter, or the next try
+    start_time = models.DateTimeField(null=True)
+    end_time = models.DateTimeField(null=True)
+    missed_from = models.DateTimeField(null=True)
+    missed_to = models.DateTimeField(null=True)
+    missed_count = models.PositiveBigIntegerField(null=True)
+
+    # Who has it, and until when
+    owner = models.CharField(max_length=128, null=True)  # noqa: DJ001  null: no process has it
+    slot = models.PositiveIntegerField(null=True)  # 1…max_concurrency while it occupies one
+    deadline_at = models.DateTimeField(null=True)
+    callback_deadline = models.DateTimeField(null=True)
+
+    # What was asked for, sent and received
+    override_body = models.TextField(null=True)  # noqa: DJ001  null: the task's own body
+    force_async = models.BooleanField(default=False)
+    request_method = models.CharField(max_length=8, blank=True)
+    request_url = models.TextField(blank=True)
+    request_headers = models.JSONField(default=dict)
+    request_body = models.TextField(blank=True)
+    response_code = models.PositiveSmallIntegerField(null=True)
+    response_headers = models.JSONField(default=dict)
+    response_body = models.TextField(blank=True)
+    response_truncated = models.BooleanField(default=False)
+    error_kind = models.CharField(max_length=16, choices=ErrorKind, default="", blank=True)
+    error_message = models.CharField(max_length=1024, blank=True)
+    timings = models.JSONField(default=dict)
+    attempts = models.JSONField(default=list)  # one compact entry per earlier attempt
+    progress = models.FloatField(null=True)
+    trace_id = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = TaskRunQuerySet.as_manager()
+
+    class Meta:
+        db_table = "task_runs"
+        verbose_name = "run"
+        permissions = (("operate_taskrun", "Can cancel and replay runs"),)
+        constraints = (
+            # materialise may run on any number of hosts; a moment is still one run
+            UniqueConstraint(fields=("task", "moment"), name="run_once_per_moment"),
+            # claims may race; a task still has no more runs under way than it has slots
+            UniqueConstraint(fields=("task", "slot"), name="run_once_per_slot"),
+            one_of("status", Status.values, name="run_status"),
+            one_of("trigger", Trigger.values, name="run_trigger"),
+            one_of("error_kind", ErrorKind.values, name="run_error_kind"),
+            one_of("priority", Priority.values, name="run_priority"),
+            present_iff(Q(status__in=FINAL), "end_time", name="run_final_iff_ended"),
+            # no state is for ever: whoever is waited for has a deadline that somebody sweeps
+            present_iff(Q(status=Status.RUNNING), "deadline_at", name="run_running_has_deadline"),
+            CheckConstraint(
+                condition=~Q(status=Status.CALLBACK_PENDING) | Q(callback_deadline__isnull=False),
+                name="run_pending_has_deadline",
+            ),
+            present_iff(~Q(trigger__in=UNPLANNED), "moment", name="run_planned_has_moment"),
+            CheckConstraint(
+                condition=Q(slot=None) | Q(status__in=OCCUPYING), name="run_slot_only_occupying"
+            ),
+            CheckConstraint(
+                condition=Q(owner=None) | Q(status=Status.RUNNING), name="run_owner_only_running"
+            ),
+            CheckConstraint(
+                condition=Q(missed_from=None, missed_to=None, missed_count=None)
+                | Q(missed_from__isnull=False, missed_to__isnull=False, missed_count__gte=1),
+                name="run_missed_is_whole",
+            ),
+        )
+        indexes = (
+            # TaskRunQuerySet.ready(): what the claim polls, first tries and retries alike
+            Index(
+                fields=("priority", "ready_at", "id"),
+                condition=Q(status__in=WAITING),
+                name="run_ready",
+            ),
+            # rescue: the runs of a process that died
+            Index(fields=("owner",), condition=Q(status="RUNNING"), name="run_busy"),
+            # rescue: runs whose call never came back
+            Index(fields=("deadline_at",), condition=Q(status="RUNNING"), name="run_overdue"),
+            # the sweep of callbacks that did not come
+            Index(
+                fields=("callback_deadline", "id"),
+                condition=Q(status="CALLBACK_PENDING"),
+                name="run_callback_due",
+            ),
+            # overlap, backlog, disable, delete: what of a task is not over yet
+            Index(fields=("task", "status"), condition=Q(end_time=None), name="run_open_of_task"),
+            # history of one task, newest first; newest_of()
+            Index(fields=("task", "-id"), name="run_of_task"),
+            # lists by scheduled_time
+            Index(fields=("scheduled_time",), name="run_by_time"),
+            # prune: final runs by age
+            Index(fields=("end_time",), condition=Q(end_time__isnull=False), name="run_ended"),
+        )
+
+    def __str__(self) -> str:
+        return f"run {self.pk}"
+
+    @property
+    def next_retry_time(self) -> datetime | None:
+        """When it is tried again: a retrying run is ready at just that time."""
+        return self.ready_at if self.status == Status.RETRYING else None
+
+    def transition(self, to: Status, *, now: datetime, **changes: object) -> bool:
+        """Move to `to` if nobody moved this attempt before us; False if somebody did."""
+        if to not in TRANSITIONS.get(Status(self.status), ()):
+            raise IllegalTransition(f"{self.status} -> {to}")
+        changes = {
+            "deadline_at": None,
+            "owner": None,
+            **({} if to in OCCUPYING else {"slot": None}),
+            **changes,
+            "status": to,
+            "end_time": now if to in FINAL else None,
+            "updated_at": now,
+        }
+        ours = TaskRun.objects.filter(pk=self.pk, status=self.status, fence=self.fence)
+        moved = ours.update(**changes) == 1
+        if moved:
+            for name, value in changes.items():
+                setattr(self, name, value)
+        return moved
+
+
+class Process(models.Model):
+    """The lease of a running scheduler; without one nobody may own a run."""
+
+    name = models.CharField(max_length=128, primary_key=True)  # host:pid:boot
+    host = models.CharField(max_length=64)
+    pid = models.PositiveIntegerField()
+    slots = models.PositiveIntegerField(default=0)
+    draining = models.BooleanField(default=False)
+    started_at = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    lease_until = models.DateTimeField()  # no index: the row is renewed in place every few seconds
+
+    class Meta:
+        db_table = "processes"
+        verbose_name_plural = "processes"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SchedulerLock(models.Model):
+    """Whose turn the housekeeping is; nothing that must be right depends on it."""
+
+    lock_name = models.CharField(max_length=64, primary_key=True)
+    owner_id = models.CharField(max_length=128)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "scheduler_locks"
+
+    def __str__(self) -> str:
+        return self.lock_name

@@ -1,0 +1,89 @@
+"""What changes a task and its waiting runs together: one transaction, one function a verb."""
+
+import logging
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from runs.models import TaskRun
+from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+
+class NameTaken(Exception):
+    """Another live task has this name."""
+
+
+def create(task: Task, *, now: datetime) -> None:
+    """Save a new task."""
+    task.created_at = task.updated_at = now
+    if task.schedule_kind == ScheduleKind.EVERY:
+        task.anchor = task.start_at or now.replace(microsecond=0)
+    save(task)
+    log("create", task)
+
+
+def edit(task: Task, *, now: datetime) -> None:
+    """Save an edited task: the next version, which takes effect at once."""
+    task.version += 1
+    task.updated_at = now
+    before = Task.objects.only(*SCHEDULE_FIELDS).get(pk=task.pk)
+    rescheduled = any(getattr(task, f) != getattr(before, f) for f in SCHEDULE_FIELDS)
+    if rescheduled:
+        task.ended = False
+    if task.schedule_kind == ScheduleKind.EVERY and (task.start_at or task.anchor is None):
+        task.anchor = task.start_at or now.replace(microsecond=0)
+    save(task)
+    log("edit", task)
+
+
+def save(task: Task) -> None:
+    try:
+        with transaction.atomic():
+            task.save()
+    except IntegrityError as error:
+        namesakes = Task.objects.filter(live_name=task.name).exclude(pk=task.pk)
+        if not task.deleted and namesakes.exists():
+            raise NameTaken(f"Another task is called “{task.name}”.") from error
+        raise
+
+
+@transaction.atomic
+def enable(task: Task, *, now: datetime) -> None:
+    """Let it fire again, from now on; what passed meanwhile is not made up for."""
+    stand(task, TaskStatus.ENABLED, reason="", now=now)
+    log("enable", task)
+
+
+@transaction.atomic
+def disable(task: Task, *, reason: str, now: datetime) -> None:
+    """Stop it from firing; what waits is canceled, what is under way ends by itself."""
+    stand(task, TaskStatus.DISABLED, reason=reason, now=now)
+    TaskRun.objects.filter(task=task).cancel_waiting(reason="disabled", now=now)
+    log("disable", task)
+
+
+@transaction.atomic
+def delete(task: Task, *, now: datetime) -> None:
+    """It never runs again; its runs stay to be read, and its name is free."""
+    task.deleted = True
+    task.next_run_at = task.next_moment = None
+    task.updated_at = now
+    task.save(update_fields=("deleted", "next_run_at", "next_moment", "updated_at"))
+    TaskRun.objects.filter(task=task).cancel_waiting(reason="deleted", now=now)
+    log("delete", task)
+
+
+def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None:
+    if task.status == status and task.disabled_reason == reason:
+        return
+    task.status = status
+    task.disabled_reason = reason
+    task.version += 1
+    task.updated_at = now
+    task.save(update_fields=("status", "disabled_reason", "version", "updated_at"))
+
+
+def log(action: str, task: Task) -> None:
+    logger.info("%s task %s", action, task.name, extra={"action": action, "task_id": task.pk})

@@ -1,0 +1,162 @@
+"""Tasks in the console: a list one can read, and a form in the order one thinks."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponseRedirect
+
+from cronjob.console import base
+from cronjob.lib import clock, duration
+from runs import standing
+from tasks.forms import TaskForm
+from tasks.models import ScheduleKind, Task, TaskStatus
+
+
+@admin.register(Task)
+class TaskAdmin(base.ConsoleAdmin):
+    form = TaskForm
+    list_display = ("name", "state", "schedule", "target", "tagged", "next_run_at", "updated_at")
+    list_display_links = ("name",)
+    list_filter = (
+        ("status", base.ChoicesDropdownFilter),
+        ("schedule_kind", base.ChoicesDropdownFilter),
+        ("exec_type", base.ChoicesDropdownFilter),
+    )
+    search_fields = ("name", "description", "target_url")
+    ordering = ("name", "id")
+    actions = ("enable", "disable")
+    empty_text = "No task yet. A task says which URL is called, when, and what if it goes wrong."
+    fieldsets = (
+        (None, {"fields": ("name", "description", "tags", "opened_version")}),
+        (
+            "What",
+            {
+                "fields": (
+                    "exec_type",
+                    ("http_method", "target_url"),
+                    "headers",
+                    "body_template",
+                    ("timeout_seconds", "connect_timeout_seconds"),
+                    "follow_redirects",
+                    ("secret_headers", "secret_paths"),
+                    "work",
+                )
+            },
+        ),
+        (
+            "When",
+            {
+                "fields": (
+                    ("schedule_kind", "timezone"),
+                    "cron_expr",
+                    "every_seconds",
+                    "run_at",
+                    ("start_at", "end_at"),
+                    "jitter_seconds",
+                )
+            },
+        ),
+        (
+            "If it overlaps or fails",
+            {
+                "fields": (
+                    ("concurrency_policy", "max_concurrency"),
+                    "retry_policy",
+                    ("misfire_policy", "misfire_grace_seconds", "catchup_limit"),
+                    ("on_lost", "start_deadline_seconds", "priority"),
+                )
+            },
+        ),
+        ("Asynchronous", {"fields": (("callback_method", "callback_timeout_sec"),)}),
+    )
+    conditional_fields = {
+        "cron_expr": "schedule_kind == 'CRON'",
+        "every_seconds": "schedule_kind == 'EVERY'",
+        "run_at": "schedule_kind == 'ONCE'",
+        "work": "exec_type == 'JOB' || exec_type == 'NODE'",
+        "catchup_limit": "misfire_policy == 'CATCH_UP_LIMITED'",
+    }
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        tasks = Task.objects.live()
+        # A change holds its row from reading to writing.
+        return tasks.select_for_update() if request.method == "POST" else tasks
+
+    # --- what the list shows ------------------------------------------------------------------
+
+    @base.display(description="Status", ordering="status", label=base.COLORS)
+    def state(self, task: Task) -> str:
+        return task.status
+
+    @base.display(description="Schedule")
+    def schedule(self, task: Task) -> str:
+        match task.schedule_kind:
+            case ScheduleKind.CRON:
+                return f"{task.cron_expr} ({task.timezone})"
+            case ScheduleKind.EVERY:
+                return f"every {duration.format(task.every_seconds or 0)}"
+            case ScheduleKind.ONCE:
+                return f"once, {task.run_at:%Y-%m-%d %H:%M:%S} UTC"
+        return "when triggered"
+
+    @base.display(description="Target")
+    def target(self, task: Task) -> str:
+        if not task.target_url:
+            return task.exec_type
+        return f"{task.http_method} {task.target_url[:80]}"
+
+    @base.display(description="Tags", label=True)
+    def tagged(self, task: Task) -> list[str]:
+        return task.tags
+
+    # --- what people do -----------------------------------------------------------------------
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("tasks.operate_task")
+
+    def save_model(self, request: HttpRequest, obj: Task, form: Any, change: bool) -> None:
+        (standing.edit if change else standing.create)(obj, now=clock.now())
+
+    def delete_model(self, request: HttpRequest, obj: Task) -> None:
+        standing.delete(obj, now=clock.now())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        for task in queryset:
+            standing.delete(task, now=clock.now())
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Runs stay when a task is deleted, so they neither protect it nor go with it."""
+        allowed = request.user.has_perm("tasks.delete_task")
+        missing = set() if allowed else {str(self.opts.verbose_name)}
+        return [str(task) for task in objs], {"tasks": len(objs)}, missing, []
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except standing.NameTaken as error:  # taken after the form had looked
+            self.message_user(request, str(error), messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+    @admin.action(description="Enable selected tasks", permissions=["operate"])
+    def enable(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        changed = [t for t in queryset if t.status != TaskStatus.ENABLED]
+        for task in changed:
+            standing.enable(task, now=clock.now())
+        self.message_user(request, f"Enabled {len(changed)} tasks.", messages.SUCCESS)
+
+    @admin.action(description="Disable selected tasks", permissions=["operate"])
+    def disable(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        changed = [t for t in queryset if t.status != TaskStatus.DISABLED]
+        for task in changed:
+            standing.disable(task, reason="", now=clock.now())
+        self.message_user(request, f"Disabled {len(changed)} tasks.", messages.SUCCESS)
+
+    def view_on_site(self, obj: Model) -> str:
+        return f"/api/v1/tasks/{obj.pk}"

@@ -1,0 +1,301 @@
+"""What is to be called, when, and what happens if it goes wrong."""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import connection, models
+from django.db.models import Case, CheckConstraint, F, Func, Index, Q, When
+
+from cronjob.lib.fields import one_of, present_iff
+from tasks import rules
+
+
+class ScheduleKind(models.TextChoices):
+    CRON = "CRON", "Cron expression"
+    EVERY = "EVERY", "Fixed interval"
+    ONCE = "ONCE", "Once"
+    MANUAL = "MANUAL", "Only when triggered"
+
+
+class ExecType(models.TextChoices):
+    SYNC = "SYNC", "Call, the answer ends the run"
+    ASYNC = "ASYNC", "Call, a callback ends the run"
+    JOB = "JOB", "Put a job in the queue"
+    NODE = "NODE", "Push to a connected node"
+
+
+class HttpMethod(models.TextChoices):
+    GET = "GET", "GET"
+    POST = "POST", "POST"
+    PUT = "PUT", "PUT"
+    PATCH = "PATCH", "PATCH"
+    DELETE = "DELETE", "DELETE"
+    HEAD = "HEAD", "HEAD"
+    OPTIONS = "OPTIONS", "OPTIONS"
+
+
+class CallbackMethod(models.TextChoices):
+    POST = "POST", "POST"
+    PUT = "PUT", "PUT"
+    PATCH = "PATCH", "PATCH"
+
+
+class ConcurrencyPolicy(models.TextChoices):
+    QUEUE = "QUEUE", "Queue: wait for a free slot"
+    SKIP = "SKIP", "Skip: record it and go on"
+    PARALLEL = "PARALLEL", "Parallel: ignore the limit"
+
+
+class MisfirePolicy(models.TextChoices):
+    FIRE_NOW = "FIRE_NOW", "Run the newest missed moment now"
+    SKIP = "SKIP", "Only record what was missed"
+    CATCH_UP_LIMITED = "CATCH_UP_LIMITED", "Catch up, to a limit"
+
+
+class OnLost(models.TextChoices):
+    RETRY = "RETRY", "Call again (at least once)"
+    FAIL = "FAIL", "Record a failure (at most once)"
+
+
+class Priority(models.IntegerChoices):
+    """Smaller is claimed first, so that one ascending index serves the claim."""
+
+    URGENT = 0, "Urgent"
+    HIGH = 1, "High"
+    NORMAL = 2, "Normal"
+    LOW = 3, "Low"
+
+
+class TaskStatus(models.TextChoices):
+    ENABLED = "ENABLED", "Enabled"
+    DISABLED = "DISABLED", "Disabled"
+
+
+# A change of one of these moves the cursor; a change of anything else leaves it where it is.
+SCHEDULE_FIELDS = (
+    "schedule_kind", "cron_expr", "every_seconds", "run_at",
+    "start_at", "end_at", "jitter_seconds", "timezone",
+)  # fmt: skip
+
+# The field that says when, for each kind that needs one.
+MOMENT_FIELD = {"CRON": "cron_expr", "EVERY": "every_seconds", "ONCE": "run_at"}
+
+
+def default_timezone() -> str:
+    return settings.CRONJOB_TIME_ZONE
+
+
+def default_connect_timeout() -> float:
+    return settings.CRONJOB_CONNECT_TIMEOUT_SECONDS
+
+
+def default_timeout() -> float:
+    return settings.CRONJOB_REQUEST_TIMEOUT_SECONDS
+
+
+def default_retry_policy() -> dict[str, Any]:
+    return rules.RETRY_DEFAULTS | {"max_retries": settings.CRONJOB_DEFAULT_MAX_RETRIES}
+
+
+class HasTag(Func):
+    """SQLite cannot look into a JSON list by an operator, so it unnests the list."""
+
+    template = "EXISTS (SELECT 1 FROM json_each(%(expressions)s)"
+    arg_joiner = ") WHERE value = "
+    output_field = models.BooleanField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        sql, params = super().as_sql(compiler, connection, **context)
+        return sql + ")", params
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def live(self) -> "TaskQuerySet":
+        return self.filter(deleted=False)
+
+    def due(self, now: datetime) -> "TaskQuerySet":
+        """Tasks with a moment that has come, the oldest first."""
+        firing = self.filter(status=TaskStatus.ENABLED, deleted=False)
+        return firing.filter(next_run_at__lte=now).order_by("next_run_at", "id")
+
+    def tagged(self, tag: str) -> "TaskQuerySet":
+        if connection.features.supports_json_field_contains:
+            return self.filter(tags__contains=[tag])
+        return self.filter(HasTag(F("tags"), models.Value(tag)))
+
+
+class Task(models.Model):
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=128, help_text="How people and logs call it.")
+    description = models.CharField(max_length=512, blank=True)
+    tags = models.JSONField(default=list, blank=True)
+
+    # When
+    schedule_kind = models.CharField("schedule", max_length=8, choices=ScheduleKind)
+    cron_expr = models.CharField("cron expression", max_length=256, null=True, blank=True)  # noqa: DJ001  null: no such schedule
+    every_seconds = models.PositiveIntegerField("every", null=True, blank=True)
+    run_at = models.DateTimeField(null=True, blank=True)
+    anchor = models.DateTimeField(null=True, editable=False)  # what the grid of EVERY counts from
+    start_at = models.DateTimeField(null=True, blank=True)
+    end_at = models.DateTimeField(null=True, blank=True)
+    jitter_seconds = models.PositiveIntegerField("jitter", null=True, blank=True)
+    timezone = models.CharField(
+        "time zone", max_length=64, default=default_timezone, validators=[rules.validate_zone]
+    )
+
+    # What
+    exec_type = models.CharField("execution", max_length=8, choices=ExecType, default=ExecType.SYNC)
+    http_method = models.CharField(
+        "method", max_length=8, choices=HttpMethod, default=HttpMethod.GET
+    )
+    target_url = models.CharField("URL", max_length=2048, blank=True)
+    headers = models.JSONField(default=dict, blank=True, db_column="headers_json")
+    body_template = models.TextField("body", blank=True)
+    connect_timeout_seconds = models.FloatField(
+        "connect timeout",
+        default=default_connect_timeout,
+        validators=[MinValueValidator(0.1), MaxValueValidator(86400)],
+    )
+    timeout_seconds = models.FloatField(
+        "total timeout",
+        default=default_timeout,
+        validators=[MinValueValidator(0.1), MaxValueValidator(86400)],
+    )
+    follow_redirects = models.BooleanField(default=False)
+    secret_headers = models.JSONField(default=list, blank=True)
+    secret_paths = models.JSONField(default=list, blank=True)
+    work = models.JSONField(null=True, blank=True)
+
+    # If it overlaps, is late or fails
+    retry_policy = models.JSONField(
+        default=default_retry_policy, blank=True, db_column="retry_policy_json"
+    )
+    max_concurrency = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(1000)])
+    concurrency_policy = models.CharField(
+        "overlap", max_length=8, choices=ConcurrencyPolicy, default=ConcurrencyPolicy.QUEUE
+    )
+    misfire_policy = models.CharField(
+        "when missed", max_length=16, choices=MisfirePolicy, default=MisfirePolicy.FIRE_NOW
+    )
+    misfire_grace_seconds = models.PositiveIntegerField("grace", default=60)
+    catchup_limit = models.PositiveIntegerField(default=5, validators=[MaxValueValidator(1000)])
+    start_deadline_seconds = models.PositiveIntegerField(
+        "start deadline", null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    on_lost = models.CharField("when lost", max_length=8, choices=OnLost, default=OnLost.RETRY)
+    priority = models.PositiveSmallIntegerField(choices=Priority, default=Priority.NORMAL)
+
+    # Asynchronous
+    callback_method = models.CharField(
+        max_length=8, choices=CallbackMethod, default=CallbackMethod.POST
+    )
+    callback_timeout_sec = models.PositiveIntegerField(
+        "callback timeout", default=300, validators=[MinValueValidator(1)]
+    )
+
+    # Where it stands
+    status = models.CharField(max_length=8, choices=TaskStatus, default=TaskStatus.ENABLED)
+    disabled_reason = models.CharField(max_length=256, blank=True, editable=False)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    ended = models.BooleanField(default=False, editable=False)
+    next_moment = models.DateTimeField(null=True, editable=False)  # nominal
+    next_run_at = models.DateTimeField(null=True, editable=False)  # the moment and its jitter
+    deleted = models.BooleanField(default=False, editable=False)
+    created_at = models.DateTimeField(editable=False)
+    updated_at = models.DateTimeField(editable=False)
+
+    # The name while the task lives: a nullable column, so that any database can keep it unique.
+    live_name = models.GeneratedField(
+        expression=Case(When(deleted=False, then=F("name"))),
+        output_field=models.CharField(max_length=128, null=True),
+        db_persist=True,
+        unique=True,
+    )
+
+    objects = TaskQuerySet.as_manager()
+
+    class Meta:
+        db_table = "tasks"
+        permissions = (("operate_task", "Can run, enable, disable and pause tasks"),)
+        constraints = (
+            one_of("schedule_kind", ScheduleKind.values, name="task_schedule_kind"),
+            one_of("exec_type", ExecType.values, name="task_exec_type"),
+            one_of("http_method", HttpMethod.values, name="task_http_method"),
+            one_of("callback_method", CallbackMethod.values, name="task_callback_method"),
+            one_of("concurrency_policy", ConcurrencyPolicy.values, name="task_concurrency_policy"),
+            one_of("misfire_policy", MisfirePolicy.values, name="task_misfire_policy"),
+            one_of("on_lost", OnLost.values, name="task_on_lost"),
+            one_of("priority", Priority.values, name="task_priority"),
+            one_of("status", TaskStatus.values, name="task_status"),
+            present_iff(Q(schedule_kind="CRON"), "cron_expr", name="task_cron_has_expr"),
+            present_iff(Q(schedule_kind="EVERY"), "every_seconds", name="task_every_has_seconds"),
+            present_iff(Q(schedule_kind="ONCE"), "run_at", name="task_once_has_run_at"),
+            CheckConstraint(
+                condition=Q(end_at=None) | Q(start_at=None) | Q(end_at__gt=F("start_at")),
+                name="task_window",
+            ),
+            CheckConstraint(
+                condition=Q(next_run_at=None) | Q(next_moment__isnull=False),
+                name="task_next_has_moment",
+            ),
+        )
+        indexes = (
+            # TaskQuerySet.due(): the poll of every scheduler, one range scan at any size
+            Index(
+                fields=("next_run_at", "id"),
+                condition=Q(status="ENABLED", deleted=False, next_run_at__isnull=False),
+                name="task_due",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Everything about one task that can be judged without knowing the time."""
+        problems: dict[str, list[str]] = {}
+        for field, check in rules.CHECKS.items():
+            try:
+                setattr(self, field, check(getattr(self, field)))
+            except ValueError as error:
+                problems[field] = [str(error)]
+        for field, problem in (*self.schedule_problems(), *self.work_problems()):
+            problems.setdefault(field, []).append(problem)
+        if problems:
+            raise ValidationError(problems)
+
+    def schedule_problems(self) -> list[tuple[str, str]]:
+        given = [kind for kind, field in MOMENT_FIELD.items() if getattr(self, field) is not None]
+        wanted = [] if self.schedule_kind == ScheduleKind.MANUAL else [self.schedule_kind]
+        found = []
+        if len(given) > 1 or (given and not wanted):
+            names = [rules.PUBLIC.get(MOMENT_FIELD[k], MOMENT_FIELD[k]) for k in given]
+            both = " and ".join(names) if wanted else f"{' and '.join(names)} with MANUAL"
+            found.append((MOMENT_FIELD[given[0]], f"One schedule only, not {both}."))
+        elif given != wanted and self.schedule_kind in MOMENT_FIELD:
+            found.append((MOMENT_FIELD[self.schedule_kind], f"{self.schedule_kind} needs it."))
+        if self.start_at and self.end_at and self.end_at <= self.start_at:
+            found.append(("end_at", "Must be after start_at."))
+        return found
+
+    def work_problems(self) -> list[tuple[str, str]]:
+        found = []
+        if self.exec_type in (ExecType.SYNC, ExecType.ASYNC) and not self.target_url:
+            found.append(("target_url", "SYNC and ASYNC tasks need it."))
+        if self.exec_type == ExecType.ASYNC and not settings.CRONJOB_BASE_URL:
+            problem = "ASYNC needs CRONJOB_BASE_URL to be set, so that callbacks find their way."
+            found.append(("exec_type", problem))
+        try:
+            self.work = rules.check_work(self.work, exec_type=self.exec_type)
+        except ValueError as error:
+            found.append(("work", str(error)))
+        return found
+
+    def check_moment(self, *, now: datetime) -> None:
+        """A ONCE task must still be ahead of us when it is created or rescheduled."""
+        if self.schedule_kind == ScheduleKind.ONCE and self.run_at and self.run_at <= now:
+            raise ValidationError({"run_at": ["Must be in the future."]})

@@ -1,0 +1,121 @@
+"""Every test that touches the database runs twice: on SQLite and on a real PostgreSQL."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+from django.db import connections
+from django.db.utils import load_backend
+from django.test import Client
+
+from cronjob.lib import database as databases
+from tests import factories
+from tests.servers import Postgres
+
+ALIAS = "default"
+POSTGRES = pytest.StashKey[Postgres]()
+URL = "TESTS_POSTGRES_URL"  # how the owner tells the workers
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controller owns the server; workers and child processes get its URL."""
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
+        config.stash[POSTGRES] = Postgres()
+        os.environ[URL] = config.stash[POSTGRES].url
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if POSTGRES in config.stash:
+        config.stash[POSTGRES].stop()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("on")
+        names = only.args if only else ("sqlite", "postgresql")
+        metafunc.parametrize("database", names, indirect=True, scope="session")
+
+
+class Ground:
+    """The databases of this worker, made when first needed and kept until the end."""
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        self.made: dict[str, Any] = {}
+
+    def use(self, vendor: str) -> None:
+        """Let `default` be that database, for this thread and for those started from it."""
+        made = self.made.get(vendor)
+        if made is None:
+            made = self.made[vendor] = self.make(vendor)
+        connections.settings[ALIAS] = made.settings_dict
+        settings.DATABASES[ALIAS] = made.settings_dict
+        connections[ALIAS] = made
+
+    def make(self, vendor: str) -> Any:
+        config = connections.configure_settings({ALIAS: self.config(vendor)})[ALIAS]
+        connection = load_backend(config["ENGINE"]).DatabaseWrapper(config, ALIAS)
+        connections.settings[ALIAS] = config
+        connections[ALIAS] = connection
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+        return connection
+
+    def config(self, vendor: str) -> dict[str, Any]:
+        directory = settings.CRONJOB_DATA_DIR
+        url = f"sqlite:///{directory}/{self.worker}" if vendor == "sqlite" else os.environ[URL]
+        name = f"{directory}/{self.worker}.sqlite3" if vendor == "sqlite" else f"t_{self.worker}"
+        return databases.configured(url, data_dir=directory) | {"TEST": {"NAME": name}}
+
+    def remove(self) -> None:
+        for vendor, made in self.made.items():
+            self.use(vendor)
+            made.creation.destroy_test_db(made.settings_dict["NAME"], verbosity=0)
+            made.close()
+
+
+@pytest.fixture(scope="session")
+def ground(django_test_environment: None, django_db_blocker: Any, request: Any) -> Iterator[Ground]:
+    workerinput = getattr(request.config, "workerinput", {"workerid": "main"})
+    made = Ground(workerinput["workerid"])
+    yield made
+    with django_db_blocker.unblock():
+        made.remove()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup() -> None:
+    """Nothing: `database` makes what a test needs."""
+
+
+@pytest.fixture(scope="session")  # so that it comes before whatever opens a transaction
+def database(request: Any, ground: Ground, django_db_blocker: Any) -> str:
+    with django_db_blocker.unblock():
+        ground.use(request.param)
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _clean_cache() -> None:
+    cache.clear()
+
+
+@pytest.fixture
+def api(db: None) -> factories.Api:
+    """A client that may do everything with tasks."""
+    return factories.make_api("write")
+
+
+@pytest.fixture
+def reader(db: None) -> factories.Api:
+    return factories.make_api("read")
+
+
+@pytest.fixture
+def console(db: None) -> Client:
+    """An administrator's browser, as far as a test client is one."""
+    client = Client()
+    client.force_login(factories.make_user("admin", is_superuser=True, is_staff=True))
+    return client
