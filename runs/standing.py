@@ -10,6 +10,9 @@ from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
 
 logger = logging.getLogger(__name__)
 
+# Enabling and disabling are verbs of their own.
+EDITABLE = [f.name for f in Task._meta.fields if f.editable and f.name not in ("id", "status")]
+
 
 class NameTaken(Exception):
     """Another live task has this name."""
@@ -24,18 +27,21 @@ def create(task: Task, *, now: datetime) -> None:
     log("create", task)
 
 
-def edit(task: Task, *, now: datetime) -> None:
-    """Save an edited task: the next version, which takes effect at once."""
+def edit(task: Task, *, now: datetime) -> list[str]:
+    """Save what was changed as the next version, which takes effect at once; the changed fields."""
+    before = Task.objects.get(pk=task.pk)
+    changed = [name for name in EDITABLE if getattr(task, name) != getattr(before, name)]
+    if not changed:
+        return []
     task.version += 1
     task.updated_at = now
-    before = Task.objects.only(*SCHEDULE_FIELDS).get(pk=task.pk)
-    rescheduled = any(getattr(task, f) != getattr(before, f) for f in SCHEDULE_FIELDS)
-    if rescheduled:
+    if set(changed) & set(SCHEDULE_FIELDS):
         task.ended = False
     if task.schedule_kind == ScheduleKind.EVERY and (task.start_at or task.anchor is None):
         task.anchor = task.start_at or now.replace(microsecond=0)
     save(task)
     log("edit", task)
+    return changed
 
 
 def save(task: Task) -> None:

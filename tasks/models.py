@@ -108,10 +108,6 @@ class HasTag(Func):
     arg_joiner = ") WHERE value = "
     output_field = models.BooleanField()
 
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        sql, params = super().as_sql(compiler, connection, **context)
-        return sql + ")", params
-
 
 class TaskQuerySet(models.QuerySet["Task"]):
     def live(self) -> "TaskQuerySet":
