@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from cronjob.api.errors import plain
+from cronjob.api.errors import ApiError, plain
 from cronjob.middleware import local
 from runs import standing
 from tasks.models import ScheduleKind, Task
@@ -63,9 +63,9 @@ def present() -> bool:
 def echo(request: HttpRequest) -> HttpResponse:
     """Answers with what it was sent; to this machine alone."""
     if not local(request):
-        return plain("FORBIDDEN", "The demo endpoint answers this machine only.")
+        return plain(ApiError("FORBIDDEN", "The demo endpoint answers this machine only."))
     if int(request.META.get("CONTENT_LENGTH") or 0) > ECHO_MAX:
-        return plain("PAYLOAD_TOO_LARGE", f"A body may hold {ECHO_MAX} bytes.")
+        return plain(ApiError("PAYLOAD_TOO_LARGE", f"A body may hold {ECHO_MAX} bytes."))
     told = {name: masked(name, value) for name, value in request.headers.items()}
     body = request.body.decode(errors="replace")
     return JsonResponse({"method": request.method, "headers": told, "body": body})

@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from cronjob import __version__
-from cronjob.api.errors import plain
+from cronjob.api.errors import ApiError, plain
 from cronjob.lib import clock, metrics
 from cronjob.middleware import local
 from runs.models import Process
@@ -73,7 +73,9 @@ def figures(request: HttpRequest) -> HttpResponse:
     """Prometheus text, for whoever holds the token, or for this machine where there is none."""
     if not may_read_figures(request):
         hint = "Send the CRONJOB_METRICS_TOKEN as a bearer token, or ask from this machine."
-        return plain("UNAUTHENTICATED" if settings.CRONJOB_METRICS_TOKEN else "FORBIDDEN", hint)
+        return plain(
+            ApiError("UNAUTHENTICATED" if settings.CRONJOB_METRICS_TOKEN else "FORBIDDEN", hint)
+        )
     text: Any = metrics.text()
     return HttpResponse(text, content_type=metrics.CONTENT_TYPE)
 

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from cronjob.api.errors import answer, plain
+from cronjob.api.errors import plain, understood
 from cronjob.api.views import Endpoint
 
 PLACES = {"tasks": "task-list", "schema": "schema", "docs": "docs", "metrics": "metrics"}
@@ -22,20 +22,20 @@ class IndexView(Endpoint):
         return Response({name: reverse(view, request=request) for name, view in PLACES.items()})
 
 
-class SchemaView(SpectacularJSONAPIView):
-    scopes = {"get": "read"}
+class PlainErrors:
+    """The renderers of these views know one thing only; an error is JSON here as everywhere."""
 
-
-class DocsView(SpectacularSwaggerView):
-    """Swagger UI from this server's own files."""
-
-    url_name = "schema"
     scopes = {"get": "read"}
 
     def handle_exception(self, exc: Exception) -> Any:
-        # The page's renderer knows templates only; an error is JSON here as everywhere.
-        told = answer(exc, {})
-        response = plain(told.data["code"], told.data["message"])
-        for name, value in told.headers.items():
-            response.headers[name] = value
-        return response
+        return plain(understood(exc))
+
+
+class SchemaView(PlainErrors, SpectacularJSONAPIView):
+    pass
+
+
+class DocsView(PlainErrors, SpectacularSwaggerView):
+    """Swagger UI from this server's own files."""
+
+    url_name = "schema"

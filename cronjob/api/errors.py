@@ -63,8 +63,6 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
 
     set_rollback()
     told = understood(error)
-    if told.code == "INTERNAL":
-        logger.exception("a request failed", extra={"action": "request"}, exc_info=error)
     return Response(envelope(told), status=CODES[told.code], headers=dict(told.headers))
 
 
@@ -102,6 +100,7 @@ def understood(error: Exception) -> ApiError:
             return ApiError("RATE_LIMITED", str(error.detail), headers=headers)
         case RequestDataTooBig():
             return ApiError("PAYLOAD_TOO_LARGE", "The body is too large.")
+    logger.error("a request failed", extra={"action": "request"}, exc_info=error)
     return ApiError("INTERNAL", "Something went wrong on our side.")
 
 
@@ -125,29 +124,30 @@ def for_machines(request: HttpRequest) -> bool:
     return not request.path_info.startswith(("/admin", "/static"))
 
 
-def plain(code: str, message: str) -> JsonResponse:
-    return JsonResponse(envelope(ApiError(code, message)), status=CODES[code])
+def plain(error: ApiError) -> JsonResponse:
+    """The same answer outside of DRF."""
+    return JsonResponse(envelope(error), status=CODES[error.code], headers=dict(error.headers))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
-        return plain("PAYLOAD_TOO_LARGE", "The body is too large.")
-    return plain("INVALID_ARGUMENT", "The request is not valid.")
+        return plain(ApiError("PAYLOAD_TOO_LARGE", "The body is too large."))
+    return plain(ApiError("INVALID_ARGUMENT", "The request is not valid."))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if for_machines(request):
-        return plain("NOT_FOUND", "There is no such path.")
+        return plain(ApiError("NOT_FOUND", "There is no such path."))
     return defaults.page_not_found(request, exception)
 
 
 def internal(request: HttpRequest) -> HttpResponse:
     if for_machines(request):
-        return plain("INTERNAL", "Something went wrong on our side.")
+        return plain(ApiError("INTERNAL", "Something went wrong on our side."))
     return defaults.server_error(request)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if for_machines(request):
-        return plain("FORBIDDEN", f"CSRF check failed: {reason}")
+        return plain(ApiError("FORBIDDEN", f"CSRF check failed: {reason}"))
     return csrf.csrf_failure(request, reason=reason)

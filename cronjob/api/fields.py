@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from cronjob.lib import duration
@@ -54,6 +55,7 @@ class CountField(serializers.IntegerField):
         return data
 
 
+@extend_schema_field({"type": ["string", "integer"], "examples": ["5m", "1h30m", 90]})
 class DurationField(serializers.Field[int, Any, str, Any]):
     """`"5m"` or whole seconds in, `"5m"` out; whole seconds inside."""
 
