@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from cronjob.api.errors import ApiError, plain
+from cronjob.lib import masking
 from cronjob.middleware import local
 from runs import standing
 from tasks.models import ScheduleKind, Task
@@ -66,13 +67,6 @@ def echo(request: HttpRequest) -> HttpResponse:
         return plain(ApiError("FORBIDDEN", "The demo endpoint answers this machine only."))
     if int(request.META.get("CONTENT_LENGTH") or 0) > ECHO_MAX:
         return plain(ApiError("PAYLOAD_TOO_LARGE", f"A body may hold {ECHO_MAX} bytes."))
-    told = {name: masked(name, value) for name, value in request.headers.items()}
+    told = masking.headers(request.headers, also=("x-cronjob-callback-url",))
     body = request.body.decode(errors="replace")
     return JsonResponse({"method": request.method, "headers": told, "body": body})
-
-
-def masked(name: str, value: str) -> str:
-    secret = name.lower() in ("authorization", "cookie") or name.lower().endswith(
-        ("-token", "-key")
-    )
-    return "***" if secret or "callback" in name.lower() else value

@@ -185,6 +185,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.forms",  # the templates of widgets, beside ours
     "rest_framework",
     "django_filters",
     "drf_spectacular",
@@ -227,6 +228,8 @@ AUTH_PASSWORD_VALIDATORS = [
         "CommonPasswordValidator",
     )
 ]
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
+FORMAT_MODULE_PATH = ["cronjob.console.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
 USE_TZ = True
@@ -283,6 +286,9 @@ UNFOLD = {
     "SITE_SUBHEADER": "on time, exactly once",
     "SITE_SYMBOL": "schedule",
     "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "cronjob.console.navigation.icon"}
+    ],
     "DASHBOARD_CALLBACK": "cronjob.console.dashboard.context",
     "SIDEBAR": {"show_search": True, "navigation": "cronjob.console.navigation.items"},
     "STYLES": ["cronjob.console.navigation.stylesheet"],

@@ -18,6 +18,7 @@ router.register("tasks", TaskViewSet, basename="task")
 urlpatterns: list[Any] = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("favicon.ico", RedirectView.as_view(url=f"{settings.STATIC_URL}console/icon.svg")),
     path("healthz", probes.healthz),
     path("readyz", probes.readyz),
     path("version", probes.version),

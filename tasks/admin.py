@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 
 from cronjob.console import base
@@ -16,7 +16,7 @@ from tasks.models import ScheduleKind, Task, TaskStatus
 @admin.register(Task)
 class TaskAdmin(base.ConsoleAdmin):
     form = TaskForm
-    list_display = ("name", "state", "schedule", "target", "tagged", "next_run_at", "updated_at")
+    list_display = ("name", "state", "schedule", "target", "tagged", "next_run_at")
     list_display_links = ("name",)
     list_filter = (
         ("status", base.ChoicesDropdownFilter),
@@ -26,6 +26,7 @@ class TaskAdmin(base.ConsoleAdmin):
     search_fields = ("name", "description", "target_url")
     ordering = ("name", "id")
     actions = ("enable", "disable")
+    view_on_site = False
     empty_text = "No task yet. A task says which URL is called, when, and what if it goes wrong."
     fieldsets = (
         (None, {"fields": ("name", "description", "tags", "opened_version")}),
@@ -34,7 +35,8 @@ class TaskAdmin(base.ConsoleAdmin):
             {
                 "fields": (
                     "exec_type",
-                    ("http_method", "target_url"),
+                    "http_method",
+                    "target_url",
                     "headers",
                     "body_template",
                     ("timeout_seconds", "connect_timeout_seconds"),
@@ -52,7 +54,8 @@ class TaskAdmin(base.ConsoleAdmin):
                     "cron_expr",
                     "every_seconds",
                     "run_at",
-                    ("start_at", "end_at"),
+                    "start_at",
+                    "end_at",
                     "jitter_seconds",
                 )
             },
@@ -63,8 +66,10 @@ class TaskAdmin(base.ConsoleAdmin):
                 "fields": (
                     ("concurrency_policy", "max_concurrency"),
                     "retry_policy",
-                    ("misfire_policy", "misfire_grace_seconds", "catchup_limit"),
-                    ("on_lost", "start_deadline_seconds", "priority"),
+                    ("misfire_policy", "misfire_grace_seconds"),
+                    "catchup_limit",
+                    ("start_deadline_seconds", "on_lost"),
+                    "priority",
                 )
             },
         ),
@@ -77,6 +82,29 @@ class TaskAdmin(base.ConsoleAdmin):
         "work": "exec_type == 'JOB' || exec_type == 'NODE'",
         "catchup_limit": "misfire_policy == 'CATCH_UP_LIMITED'",
     }
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Who may only look does not see the secrets of a task."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return fieldsets
+        shown = {f: f"shown_{f}" for f in ("target_url", "headers", "body_template")}
+        return [
+            (title, rest | {"fields": [shown.get(f, f) for f in rest["fields"]]})
+            for title, rest in fieldsets
+        ]
+
+    @base.display(description="URL")
+    def shown_target_url(self, task: Task) -> str:
+        return str(task.masked()["target_url"])
+
+    @base.display(description="Headers")
+    def shown_headers(self, task: Task) -> str:
+        return "\n".join(f"{name}: {value}" for name, value in task.masked()["headers"].items())
+
+    @base.display(description="Body")
+    def shown_body_template(self, task: Task) -> str:
+        return str(task.masked()["body_template"])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         tasks = Task.objects.live()
@@ -104,7 +132,7 @@ class TaskAdmin(base.ConsoleAdmin):
     def target(self, task: Task) -> str:
         if not task.target_url:
             return task.exec_type
-        return f"{task.http_method} {task.target_url[:80]}"
+        return f"{task.http_method} {task.masked()['target_url'][:80]}"
 
     @base.display(description="Tags", label=True)
     def tagged(self, task: Task) -> list[str]:
@@ -157,6 +185,3 @@ class TaskAdmin(base.ConsoleAdmin):
         for task in changed:
             standing.disable(task, reason="", now=clock.now())
         self.message_user(request, f"Disabled {len(changed)} tasks.", messages.SUCCESS)
-
-    def view_on_site(self, obj: Model) -> str:
-        return f"/api/v1/tasks/{obj.pk}"

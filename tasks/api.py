@@ -15,6 +15,7 @@ from rest_framework.response import Response
 
 from cronjob.api import fields
 from cronjob.api.errors import INVALID, ApiError, told_fields
+from cronjob.api.keys import allows
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
 from runs import standing
@@ -82,6 +83,10 @@ class TaskSerializer(fields.StrictSerializer):
     last_run = serializers.SerializerMethodField()
     created_at = fields.TimeField(read_only=True)
     updated_at = fields.TimeField(read_only=True)
+
+    def to_representation(self, instance: Task) -> dict[str, Any]:
+        told: dict[str, Any] = super().to_representation(instance)
+        return told if self.context["whole"] else told | instance.masked()
 
     @extend_schema_field(LastRunSerializer(allow_null=True))
     def get_last_run(self, task: Task) -> dict[str, Any] | None:
@@ -264,7 +269,8 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         return Response(self.told([task], many=True)[0], status=code, headers=headers)
 
     def told(self, tasks: Any, *, many: bool) -> Any:
-        context = {"last_runs": TaskRun.objects.newest_of(tasks)}
+        whole = allows(self.request, "write")  # others do not see the secrets of a task
+        context = {"last_runs": TaskRun.objects.newest_of(tasks), "whole": whole}
         return TaskSerializer(tasks, many=many, context=context).data
 
 

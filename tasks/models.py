@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connection, models
 from django.db.models import Case, CheckConstraint, F, Func, Index, Q, When
 
+from cronjob.lib import masking
 from cronjob.lib.fields import one_of, present_iff
 from tasks import rules
 
@@ -250,6 +251,14 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def masked(self) -> dict[str, Any]:
+        """The fields that may hold secrets, as somebody sees them who may not change the task."""
+        return {
+            "target_url": masking.url(self.target_url),
+            "headers": masking.headers(self.headers, also=self.secret_headers),
+            "body_template": masking.body(self.body_template, paths=self.secret_paths),
+        }
 
     def clean(self) -> None:
         """Everything about one task that can be judged without knowing the time."""

@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, User
 
 from cronjob.console import base
 
+admin.site.index_title = "Overview"
 admin.site.unregister(User)
 admin.site.unregister(Group)
 

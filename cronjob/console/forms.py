@@ -91,6 +91,7 @@ class PartsWidget(forms.MultiWidget):
         return [given.get(name) for name in self.parts]
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        self.attrs.pop("x-model.fill", None)  # unfold would let all parts share one value
         context = super().get_context(name, value, attrs)
         shown = zip(self.parts.values(), context["widget"]["subwidgets"], strict=True)
         context["parts"] = [(label, subwidget) for (label, _), subwidget in shown]

@@ -51,3 +51,7 @@ def items(request: HttpRequest) -> list[dict[str, Any]]:
 
 def stylesheet(request: HttpRequest) -> str:
     return static("console/console.css")
+
+
+def icon(request: HttpRequest) -> str:
+    return static("console/icon.svg")

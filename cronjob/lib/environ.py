@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-MASK = "********"
+from cronjob.lib import masking
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -55,13 +55,7 @@ def plain(value: object) -> str:
 
 def masked(value: object) -> str:
     """A URL keeps everything but its password; any other secret is a row of stars."""
-    text = str(value)
-    if isinstance(value, str) and "://" in text:
-        url = urlsplit(text)
-        if not url.password:
-            return text.partition("?")[0]
-        return text.partition("?")[0].replace(f":{url.password}@", f":{MASK}@")
-    return MASK
+    return masking.password(value) if isinstance(value, str) and "://" in value else masking.MASK
 
 
 class Environ:
@@ -84,7 +78,7 @@ class Environ:
         try:
             value = parse(text)
         except ValueError as error:
-            given = MASK if secret else repr(text)
+            given = masking.MASK if secret else repr(text)
             remedy = f"Correct it, or leave it out for the default {default!r}."
             raise BadSetting(f"{name}={given}: {error}. {remedy}") from error
         self.options[name] = Option(

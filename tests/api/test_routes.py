@@ -12,7 +12,7 @@ from tests.factories import Api, make_api, make_task
 pytestmark = marks.sqlite
 
 # Answer anybody, or have a rule of their own that is tested elsewhere.
-EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/echo|")
+EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/echo|favicon.ico|")
 CONSOLE = re.compile(r"admin/.*")
 # The scope of each change that is not `write`.
 OPERATE = re.compile(r".*/(enable|disable)")

@@ -140,3 +140,18 @@ def test_a_page_costs_the_same_number_of_queries_whatever_its_length(reader):
     for _ in range(30):
         make_run()
     assert cost() == few
+
+
+def test_who_may_not_change_a_task_does_not_see_its_secrets(reader, api):
+    task = make_task(
+        target_url="http://svc/?token=t1",
+        headers={"Authorization": "Bearer s3cret", "X-Mine": "s3cret", "Accept": "*/*"},
+        secret_headers=["X-Mine"],
+        body_template='{"user": {"password": "s3cret"}, "n": 1}',
+        secret_paths=["user.password"],
+    )
+    for place in ("tasks", f"tasks/{task.pk}"):
+        assert "s3cret" not in reader.get(place).text
+        assert "token=t1" not in reader.get(place).text
+        assert api.get(place).text.count("s3cret") == 3
+    assert reader.get(f"tasks/{task.pk}").json()["headers"]["Accept"] == "*/*"

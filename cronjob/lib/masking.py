@@ -1,0 +1,69 @@
+"""What must not be read by whoever may not change it: masked by name, in headers, URLs, bodies."""
+
+import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urlsplit
+
+MASK = "********"
+HEADERS = ("authorization", "proxy-authorization", "cookie", "set-cookie", "*-token", "*-key")
+PARAMETERS = ("*token*", "*key*", "*secret*")
+
+
+def headers(values: Mapping[str, str], *, also: Iterable[str] = ()) -> dict[str, str]:
+    """The same headers; those that carry credentials, or are named in `also`, without values."""
+    names = (*HEADERS, *(name.lower() for name in also))
+    return {name: MASK if named(name, names) else value for name, value in values.items()}
+
+
+def url(text: str) -> str:
+    """The same URL; query values whose names speak of secrets are gone."""
+    start, mark, query = text.partition("?")
+    if not mark:
+        return text
+    query, hash_, fragment = query.partition("#")
+    return start + mark + "&".join(pair(p) for p in query.split("&")) + hash_ + fragment
+
+
+def pair(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    return name + equals + MASK if equals and named(name, PARAMETERS) else text
+
+
+def body(text: str, *, paths: Iterable[str]) -> str:
+    """The same JSON without what the paths lead to; what is not JSON is not shown at all."""
+    paths = list(paths)
+    if not paths or not text:
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return MASK
+    for path in paths:
+        value = without(value, path.split("."))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def without(value: Any, path: list[str]) -> Any:
+    """The value with what stands at the path masked; `*` is any name or place."""
+    if not path:
+        return MASK
+    first, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        return {k: without(v, rest) if first in ("*", k) else v for k, v in value.items()}
+    if isinstance(value, list):
+        hit = enumerate(value)
+        return [without(v, rest) if first in ("*", str(n)) else v for n, v in hit]
+    return value
+
+
+def password(text: str) -> str:
+    """The same URL without its password and its query."""
+    shown = text.partition("?")[0]
+    secret = urlsplit(text).password
+    return shown.replace(f":{secret}@", f":{MASK}@") if secret else shown
+
+
+def named(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)
