@@ -6,7 +6,7 @@ class CronjobConfig(AppConfig):
     name = "cronjob"
 
     def ready(self) -> None:
-        from cronjob import checks  # noqa: F401  registers the system checks
+        from cronjob import checks, figures  # noqa: F401  they register what they know
         from cronjob.lib.database import unhurried
 
         pre_migrate.connect(unhurried, dispatch_uid="unhurried")

@@ -8,7 +8,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from rest_framework.routers import SimpleRouter
 
-from cronjob import demo, figures, probes  # noqa: F401
+from cronjob import demo, probes
 from cronjob.api import docs, errors
 from tasks.api import TaskViewSet
 

@@ -7,7 +7,7 @@ from django import forms
 from cronjob.console import base
 from cronjob.console.forms import DurationField, HeadersField, PartsField, WordsField
 from cronjob.lib import clock
-from tasks.models import Task
+from tasks.models import Task, default_retry_policy
 from tasks.rules import DELAY_MAX, STRATEGIES
 
 NUMBER = base.UnfoldAdminIntegerFieldWidget
@@ -62,7 +62,7 @@ class TaskForm(forms.ModelForm):
     secret_paths = WordsField(
         help_text="Parts of JSON bodies to mask, such as user.password or items.*.key."
     )
-    retry_policy = RetryField(RETRY_PARTS, label="Retries")
+    retry_policy = RetryField(RETRY_PARTS, label="Retries", initial=default_retry_policy)
 
     class Meta:
         model = Task

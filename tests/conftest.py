@@ -1,9 +1,11 @@
 """Every test that touches the database runs twice: on SQLite and on a real PostgreSQL."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.cache import cache
@@ -119,3 +121,13 @@ def console(db: None) -> Client:
     client = Client()
     client.force_login(factories.make_user("admin", is_superuser=True, is_staff=True))
     return client
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The URL of a new, empty database of the run's server, for processes of the product."""
+    name = f"p_{uuid.uuid4().hex}"
+    with psycopg.connect(os.environ[URL], autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield os.environ[URL].replace("/postgres?", f"/{name}?")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

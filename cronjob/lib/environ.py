@@ -218,7 +218,7 @@ def secret_key(key: str, file: str, data_dir: Path, *, debug: bool) -> str:
         return key
     try:
         return path.read_text().strip()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         if file:
             raise BadSetting(f"CRONJOB_SECRET_KEY_FILE={file}: there is no such file.") from error
     except OSError as error:

@@ -1,0 +1,127 @@
+"""Real processes of the product: started with an environment of their own, watched, and ended."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+ROOT = Path(__file__).resolve().parent.parent
+HANG_SECONDS = 60  # how long a test waits before it says that something hangs
+
+
+def environment(data_dir: Path, **variables: str) -> dict[str, str]:
+    """Nothing of the machine's settings; the data directory is what its processes are known by."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return kept | {"CRONJOB_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1"} | variables
+
+
+def run(*command: str, data_dir: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment(data_dir, **variables),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+
+
+class Running:
+    """A command that goes on; what it prints is kept."""
+
+    def __init__(self, *command: str, data_dir: Path, **variables: str) -> None:
+        self.data_dir = data_dir
+        self.output = ""
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=environment(data_dir, **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def until(self, pattern: str) -> re.Match[str]:
+        """Read on until the pattern shows up."""
+        while not (found := re.search(pattern, self.output)):
+            assert self.read(), f"no {pattern!r} in:\n{self.output}"
+        return found
+
+    def read(self) -> bool:
+        stream = self.process.stdout
+        assert stream is not None
+        ready, _, _ = select.select([stream], [], [], HANG_SECONDS)
+        assert ready, f"nothing more within {HANG_SECONDS} s after:\n{self.output}"
+        chunk = os.read(stream.fileno(), 65536)
+        self.output += chunk.decode()
+        return bool(chunk)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send the signal, read what is still said, and wait for the exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        while self.read():
+            pass
+        return self.process.wait(HANG_SECONDS)
+
+    def family(self) -> dict[int, str]:
+        """Every living process that was started with our data directory, and its command."""
+        mark = f"CRONJOB_DATA_DIR={self.data_dir}".encode()
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    found[int(entry.name)] = command
+            except (OSError, ValueError):  # it has ended meanwhile, or is not ours to look at
+                continue
+        return found
+
+    def close(self) -> None:
+        for pid in self.family():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(HANG_SECONDS)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@contextmanager
+def running(*command: str, data_dir: Path, **variables: str) -> Iterator[Running]:
+    process = Running(*command, data_dir=data_dir, **variables)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@contextmanager
+def up(data_dir: Path, *arguments: str, **variables: str) -> Iterator[Running]:
+    """`manage.py up` on a port of its own, ready to be asked."""
+    command = ("manage.py", "up", "--port", "0", *arguments)
+    with running(*command, data_dir=data_dir, **variables) as process:
+        assert answering(origin(process))
+        yield process
+
+
+def answering(base: str) -> bool:
+    """Ask until somebody answers there."""
+    with requests.Session() as session:
+        patient = Retry(connect=40, backoff_factor=0.05, backoff_max=1)
+        session.mount("http://", HTTPAdapter(max_retries=patient))
+        return session.get(f"{base}/healthz", timeout=HANG_SECONDS).ok
+
+
+def origin(process: Running) -> str:
+    return process.until(r"Console +(http://\S+)/admin/\n")[1]
