@@ -39,20 +39,17 @@ DEMOS: list[dict[str, Any]] = [
 ]
 
 
-def install(origin: str, *, now: datetime) -> int:
-    """Make the demo tasks that are not there, and point all of them at `origin`."""
-    made = 0
+def install(origin: str, *, make: bool, now: datetime) -> None:
+    """Let the demo tasks call `origin`; make those that are not there, if wanted."""
     for values in DEMOS:
         demo = Task.objects.live().filter(name=values["name"]).first()
-        if demo is None:
+        if demo is None and make:
             demo = Task(**values, tags=["demo"], target_url=origin + PATH)
             demo.full_clean(validate_unique=False, validate_constraints=False)
             standing.create(demo, now=now)
-            made += 1
-        elif demo.target_url.endswith(PATH) and demo.target_url != origin + PATH:
+        elif demo and demo.target_url.endswith(PATH) and demo.target_url != origin + PATH:
             demo.target_url = origin + PATH
             standing.edit(demo, now=now)
-    return made
 
 
 def present() -> bool:

@@ -2,10 +2,10 @@
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,11 +38,12 @@ def run(*command: str, data_dir: Path, **variables: str) -> subprocess.Completed
 
 
 class Running:
-    """A command that goes on; what it prints is kept."""
+    """A command that goes on; what it prints is read at once and kept."""
 
     def __init__(self, *command: str, data_dir: Path, **variables: str) -> None:
         self.data_dir = data_dir
-        self.output = ""
+        self.output, self.ended = "", False
+        self.told = threading.Condition()
         self.process = subprocess.Popen(
             [sys.executable, *command],
             cwd=ROOT,
@@ -50,30 +51,37 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
+        self.reader = threading.Thread(target=self.listen, daemon=True)
+        self.reader.start()
+
+    def listen(self) -> None:
+        """Until the last process that holds the other end of the pipe is gone."""
+        assert self.process.stdout is not None
+        while chunk := os.read(self.process.stdout.fileno(), 65536):
+            with self.told:
+                self.output += chunk.decode(errors="replace")
+                self.told.notify_all()
+        with self.told:
+            self.ended = True
+            self.told.notify_all()
 
     def until(self, pattern: str) -> re.Match[str]:
-        """Read on until the pattern shows up."""
-        while not (found := re.search(pattern, self.output)):
-            assert self.read(), f"no {pattern!r} in:\n{self.output}"
+        """Wait until the pattern shows up in what was printed."""
+        with self.told:
+            self.told.wait_for(lambda: self.ended or re.search(pattern, self.output), HANG_SECONDS)
+            found = re.search(pattern, self.output)
+        assert found, f"no {pattern!r} in:\n{self.output}"
         return found
 
-    def read(self) -> bool:
-        stream = self.process.stdout
-        assert stream is not None
-        ready, _, _ = select.select([stream], [], [], HANG_SECONDS)
-        assert ready, f"nothing more within {HANG_SECONDS} s after:\n{self.output}"
-        chunk = os.read(stream.fileno(), 65536)
-        self.output += chunk.decode()
-        return bool(chunk)
-
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send the signal, read what is still said, and wait for the exit code."""
+        """Send the signal and wait for the exit code."""
         self.process.send_signal(number)
         return self.wait()
 
     def wait(self) -> int:
-        while self.read():
-            pass
+        """Until it and all that it started have ended; its exit code."""
+        self.reader.join(HANG_SECONDS)
+        assert self.ended, f"still running after {HANG_SECONDS} s:\n{self.output}"
         return self.process.wait(HANG_SECONDS)
 
     def family(self) -> dict[int, str]:
@@ -92,6 +100,7 @@ class Running:
     def close(self) -> None:
         for pid in self.family():
             os.kill(pid, signal.SIGKILL)
+        self.reader.join(HANG_SECONDS)
         self.process.wait(HANG_SECONDS)
         if self.process.stdout:
             self.process.stdout.close()

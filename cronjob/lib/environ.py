@@ -5,6 +5,7 @@ import json
 import os
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -195,20 +196,19 @@ def directory(path: Path) -> Path:
 
 
 def write_privately(path: Path, text: str) -> None:
-    """A new file that only its owner may read, whole or not there at all."""
-    draft = path.with_suffix(".new")
+    """A new file that only its owner may read, whole or not there; one that is there stays."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
+        with open(draft, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
     except OSError as error:
-        raise BadSetting(
-            f"cannot write {path} ({error.strerror}). Make room or name another "
-            "directory by CRONJOB_DATA_DIR."
-        ) from error
+        remedy = "Make room, or name another directory by CRONJOB_DATA_DIR."
+        raise BadSetting(f"cannot write {path} ({error.strerror}). {remedy}") from error
 
 
 def secret_key(key: str, file: str, data_dir: Path, *, debug: bool) -> str:

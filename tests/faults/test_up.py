@@ -83,10 +83,7 @@ def test_a_child_that_dies_brings_all_down_with_its_exit_code(tmp_path):
 
 def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):
     with up(tmp_path) as process:
-        process.process.kill()
-        while process.read():  # until the last child has closed its end
-            pass
-        process.process.wait(10)
+        process.end(signal.SIGKILL)
         assert process.family() == {}
 
 

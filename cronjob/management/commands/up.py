@@ -45,10 +45,10 @@ class Command(BaseCommand):
         listener = listen(options["host"], options["port"])
         origin = url(options["host"], listener.getsockname()[1])
         fresh = prepare()
-        wanted = options["demo"]
-        with_demo = demo.present() or fresh if wanted is None else wanted
-        if with_demo and (fresh or wanted or demo.present()):
-            demo.install(origin, now=clock.now())
+        make = fresh if options["demo"] is None else options["demo"]
+        with_demo = make or (options["demo"] is None and demo.present())
+        if with_demo:
+            demo.install(origin, make=make, now=clock.now())
         told = first_access()
         connection.close()
         self.tell(origin, told, host=options["host"])
