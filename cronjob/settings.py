@@ -234,6 +234,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LANGUAGE_CODE = "en"
 USE_TZ = True
 TIME_ZONE = "UTC"
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
 CSRF_FAILURE_VIEW = "cronjob.api.errors.csrf_failure"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 2**20  # forms of the console; the API has its own cap
 
@@ -289,6 +291,7 @@ UNFOLD = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": "cronjob.console.navigation.icon"}
     ],
+    "LOGIN": {"form": "cronjob.console.login.LoginForm"},
     "DASHBOARD_CALLBACK": "cronjob.console.dashboard.context",
     "SIDEBAR": {"show_search": True, "navigation": "cronjob.console.navigation.items"},
     "STYLES": ["cronjob.console.navigation.stylesheet"],

@@ -5,10 +5,14 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
 from unfold.decorators import display
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import (
+    AdminPasswordChangeForm,
+    AuthenticationForm,
+    UserChangeForm,
+    UserCreationForm,
+)
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminExpandableTextareaWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
@@ -18,12 +22,12 @@ from unfold.widgets import (
 
 __all__ = [
     "AdminPasswordChangeForm",
+    "AuthenticationForm",
     "ChoicesDropdownFilter",
     "ConsoleAdmin",
     "RangeDateTimeFilter",
     "ReadOnlyAdmin",
     "UnfoldAdminCheckboxSelectMultipleWidget",
-    "UnfoldAdminExpandableTextareaWidget",
     "UnfoldAdminIntegerFieldWidget",
     "UnfoldAdminSelectWidget",
     "UnfoldAdminTextInputWidget",
