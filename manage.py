@@ -9,16 +9,16 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "cronjob.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError
+    from django.db import DatabaseError
 
     from cronjob.lib.database import trouble
 
     try:
         execute_from_command_line(sys.argv)
-    except (ImproperlyConfigured, OperationalError) as error:
+    except (ImproperlyConfigured, DatabaseError) as error:
         if "--traceback" in sys.argv:
             raise
-        sys.exit(f"error: {trouble(error) if isinstance(error, OperationalError) else error}")
+        sys.exit(f"error: {trouble(error) if isinstance(error, DatabaseError) else error}")
 
 
 if __name__ == "__main__":

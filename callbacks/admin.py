@@ -11,7 +11,7 @@ class AsyncCallbackAdmin(base.ReadOnlyAdmin):
     list_display = ("id", "task_run", "attempt", "state", "reason", "received_at")
     list_filter = (
         ("status", base.ChoicesDropdownFilter),
-        ("received_at", base.RangeDateTimeFilter),
+        "received_at",
     )
     list_select_related = ("task_run",)
     ordering = ("-id",)

@@ -1,11 +1,11 @@
 """Before and after every request: its id, whom it comes from, and one line in the log."""
 
-import ipaddress
 import logging
 import re
 import time
 import uuid
 from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -16,7 +16,7 @@ logger = logging.getLogger("cronjob.access")
 Next = Callable[[HttpRequest], HttpResponse]
 
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
-TOKEN_PATH = re.compile(r"(/callbacks/)[^/]+")
+TOKEN_PATH = re.compile(r"(/callbacks/+)[^/]+")
 QUIET = ("/static/", "/healthz", "/readyz", "/api/v1/healthz", "/api/v1/readyz", "/metrics")
 
 
@@ -61,48 +61,50 @@ def proxies(get_response: Next) -> Next:
         scheme = meta.pop("HTTP_X_FORWARDED_PROTO", "")
         forwarded = bool(chain or scheme or meta.get("HTTP_FORWARDED"))
         if trusted(meta.get("REMOTE_ADDR", "")):
-            meta["REMOTE_ADDR"] = nearest_stranger(meta["REMOTE_ADDR"], chain)
+            found = nearest_stranger(chain)
+            meta["REMOTE_ADDR"] = found or meta["REMOTE_ADDR"]
             if scheme in ("http", "https"):
                 meta["wsgi.url_scheme"] = scheme
-            forwarded = False
-        # A proxy we were not told of: who is behind it is unknown, though the peer is loopback.
+            forwarded = forwarded and found is None
+        # Who is behind a proxy that does not say, or is not trusted, is unknown; it is not us,
+        # though the peer is on this machine.
         meta["cronjob.forwarded"] = forwarded
         return get_response(request)
 
     return middleware
 
 
-def nearest_stranger(peer: str, chain: str) -> str:
+def nearest_stranger(chain: str) -> str | None:
     """The last address of the chain that is not a trusted proxy; the rest could be invented."""
+    found = None
     for address in reversed([part.strip() for part in chain.split(",") if part.strip()]):
-        if not valid(address):
-            return peer
-        peer = address
+        if known(address) is None:
+            return None
+        found = address
         if not trusted(address):
             break
-    return peer
+    return found
 
 
-def valid(address: str) -> bool:
+def known(address: str) -> IPv4Address | IPv6Address | None:
+    """The address as it is meant: an IPv4 peer of an IPv6 listener is an IPv4 address."""
     try:
-        ipaddress.ip_address(address)
+        ip = ip_address(address)
     except ValueError:
-        return False
-    return True
+        return None
+    return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
 
 def trusted(address: str) -> bool:
-    if not valid(address):
-        return False
-    ip = ipaddress.ip_address(address)
-    return any(ip.version == net.version and ip in net for net in settings.CRONJOB_TRUSTED_PROXIES)
+    ip = known(address)
+    networks = settings.CRONJOB_TRUSTED_PROXIES
+    return ip is not None and any(ip.version == net.version and ip in net for net in networks)
 
 
 def local(request: HttpRequest) -> bool:
     """Whether the caller is on this machine, and not merely a proxy that is."""
-    address = request.META.get("REMOTE_ADDR", "")
-    loopback = valid(address) and ipaddress.ip_address(address).is_loopback
-    return loopback and not request.META.get("cronjob.forwarded")
+    ip = known(request.META.get("REMOTE_ADDR", ""))
+    return ip is not None and ip.is_loopback and not request.META.get("cronjob.forwarded")
 
 
 def slashes(get_response: Next) -> Next:

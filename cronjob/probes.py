@@ -1,6 +1,8 @@
 """What machines ask: alive, ready, which version, and the figures."""
 
 import hmac
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
@@ -8,7 +10,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.csrf import csrf_exempt
 
 from cronjob import __version__
 from cronjob.api.errors import ApiError, plain
@@ -17,21 +19,37 @@ from cronjob.middleware import local
 from runs.models import Process
 
 
-@require_safe
-@never_cache
+def probe(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Only asks, is never cached, and refuses like every other path."""
+
+    @csrf_exempt
+    @never_cache
+    @wraps(view)
+    def asked(request: HttpRequest) -> HttpResponse:
+        if request.method in ("GET", "HEAD"):
+            return view(request)
+        refused = ApiError(
+            "METHOD_NOT_ALLOWED",
+            f"{request.method} is not allowed here.",
+            headers={"Allow": "GET, HEAD"},
+        )
+        return plain(refused)
+
+    return asked
+
+
+@probe
 def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers; nothing else is asked."""
     return HttpResponse("ok", content_type="text/plain")
 
 
-@require_safe
-@never_cache
+@probe
 def version(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"v{__version__}", content_type="text/plain")
 
 
-@require_safe
-@never_cache
+@probe
 def readyz(request: HttpRequest) -> HttpResponse:
     """503 without the database or with migrations to do; on the scheduler only if asked."""
     found = {"database": "ok", "migrations": "ok", "scheduler": "degraded"}
@@ -67,8 +85,7 @@ def beating() -> bool:
     return Process.objects.filter(lease_until__gt=clock.now(), draining=False).exists()
 
 
-@require_safe
-@never_cache
+@probe
 def figures(request: HttpRequest) -> HttpResponse:
     """Prometheus text, for whoever holds the token, or for this machine where there is none."""
     if not may_read_figures(request):

@@ -16,7 +16,6 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
         "attempt",
         "scheduled_time",
         "start_time",
-        "end_time",
         "response_code",
         "error_message",
     )
@@ -24,7 +23,7 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
     list_filter = (
         ("status", base.ChoicesDropdownFilter),
         ("trigger", base.ChoicesDropdownFilter),
-        ("scheduled_time", base.RangeDateTimeFilter),
+        "scheduled_time",
     )
     list_select_related = ("task",)
     search_fields = ("task__name", "trace_id")
@@ -35,8 +34,10 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
             None,
             {
                 "fields": (
-                    ("task", "state", "trigger", "reason"),
-                    ("attempt", "max_attempts", "priority", "uuid"),
+                    ("task", "state"),
+                    ("trigger", "reason"),
+                    ("attempt", "max_attempts"),
+                    ("priority", "uuid"),
                 )
             },
         ),
@@ -44,24 +45,24 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
             "When",
             {
                 "fields": (
-                    ("scheduled_time", "ready_at", "start_time", "end_time"),
-                    ("owner", "deadline_at", "callback_deadline"),
-                    ("missed_from", "missed_to", "missed_count"),
+                    ("scheduled_time", "ready_at"),
+                    ("start_time", "end_time"),
+                    ("deadline_at", "callback_deadline"),
+                    ("missed_from", "missed_to"),
+                    ("missed_count", "owner"),
                 )
             },
         ),
-        (
-            "Sent",
-            {"fields": (("request_method", "request_url"), "request_headers", "request_body")},
-        ),
+        ("Sent", {"fields": ("request_method", "request_url", "request_headers", "request_body")}),
         (
             "Received",
             {
                 "fields": (
-                    ("response_code", "error_kind", "error_message"),
+                    ("response_code", "response_truncated"),
+                    "error_kind",
+                    "error_message",
                     "response_headers",
                     "response_body",
-                    "response_truncated",
                 )
             },
         ),

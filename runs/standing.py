@@ -58,6 +58,8 @@ def save(task: Task) -> None:
 @transaction.atomic
 def enable(task: Task, *, now: datetime) -> None:
     """Let it fire again, from now on; what passed meanwhile is not made up for."""
+    if held(task).deleted:
+        return
     stand(task, TaskStatus.ENABLED, reason="", now=now)
     log("enable", task)
 
@@ -65,6 +67,8 @@ def enable(task: Task, *, now: datetime) -> None:
 @transaction.atomic
 def disable(task: Task, *, reason: str, now: datetime) -> None:
     """Stop it from firing; what waits is canceled, what is under way ends by itself."""
+    if held(task).deleted:
+        return
     stand(task, TaskStatus.DISABLED, reason=reason, now=now)
     TaskRun.objects.filter(task=task).cancel_waiting(reason="disabled", now=now)
     log("disable", task)
@@ -73,12 +77,20 @@ def disable(task: Task, *, reason: str, now: datetime) -> None:
 @transaction.atomic
 def delete(task: Task, *, now: datetime) -> None:
     """It never runs again; its runs stay to be read, and its name is free."""
-    task.deleted = True
+    held(task).deleted = True
     task.next_run_at = task.next_moment = None
     task.updated_at = now
     task.save(update_fields=("deleted", "next_run_at", "next_moment", "updated_at"))
     TaskRun.objects.filter(task=task).cancel_waiting(reason="deleted", now=now)
     log("delete", task)
+
+
+def held(task: Task) -> Task:
+    """The task as it stands by now, kept as it is until the transaction ends."""
+    now = Task.objects.select_for_update().get(pk=task.pk)
+    for field in ("status", "disabled_reason", "version", "deleted"):
+        setattr(task, field, getattr(now, field))
+    return task
 
 
 def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None:

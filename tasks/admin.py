@@ -107,9 +107,15 @@ class TaskAdmin(base.ConsoleAdmin):
         return str(task.masked()["body_template"])
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        tasks = Task.objects.live()
-        # A change holds its row from reading to writing.
-        return tasks.select_for_update() if request.method == "POST" else tasks
+        return Task.objects.live()
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Task | None:
+        task = super().get_object(request, object_id, from_field)
+        if task and request.method == "POST":  # held from here to the end of the change
+            return self.get_queryset(request).select_for_update().filter(pk=task.pk).first()
+        return task
 
     # --- what the list shows ------------------------------------------------------------------
 

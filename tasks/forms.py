@@ -5,9 +5,16 @@ from typing import Any
 from django import forms
 
 from cronjob.console import base
-from cronjob.console.forms import DurationField, HeadersField, PartsField, WordsField
+from cronjob.console.forms import (
+    BodyField,
+    DurationField,
+    HeadersField,
+    JsonField,
+    PartsField,
+    WordsField,
+)
 from cronjob.lib import clock
-from tasks.models import Task, default_retry_policy
+from tasks.models import MOMENT_FIELD, Task, default_retry_policy
 from tasks.rules import DELAY_MAX, STRATEGIES
 
 NUMBER = base.UnfoldAdminIntegerFieldWidget
@@ -55,6 +62,12 @@ class TaskForm(forms.ModelForm):
     jitter_seconds = DurationField(
         label="Jitter", zero=True, help_text="Spread starts over this time; empty: none."
     )
+    body_template = BodyField(label="Body")
+    work = JsonField(
+        required=False,
+        widget=base.UnfoldAdminTextareaWidget,
+        help_text="A JSON object: queue and job_type for JOB, model for NODE.",
+    )
     headers = HeadersField(help_text="One “Name: value” a line. Placeholders are filled in.")
     secret_headers = WordsField(
         help_text="Further headers to mask in runs; Authorization, Cookie, *-Token and *-Key are."
@@ -75,6 +88,13 @@ class TaskForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
+        for name in set(given) - set(self.changed_data) - {"opened_version"}:
+            if self.instance.pk:  # what is shown may be less exact than what is kept
+                given[name] = getattr(self.instance, name)
+        for kind, field in MOMENT_FIELD.items():
+            if kind != given.get("schedule_kind"):  # the form does not show it
+                given[field] = None
+                self.errors.pop(field, None)
         opened = given.get("opened_version")
         if opened is not None and opened != self.instance.version:
             problem = "Somebody else has changed this task meanwhile. Open it again to see how."

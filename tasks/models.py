@@ -82,6 +82,8 @@ SCHEDULE_FIELDS = (
     "start_at", "end_at", "jitter_seconds", "timezone",
 )  # fmt: skip
 
+MOST = MaxValueValidator(2**31 - 1)  # what every database keeps as a whole number
+
 # The field that says when, for each kind that needs one.
 MOMENT_FIELD = {"CRON": "cron_expr", "EVERY": "every_seconds", "ONCE": "run_at"}
 
@@ -134,12 +136,12 @@ class Task(models.Model):
     # When
     schedule_kind = models.CharField("schedule", max_length=8, choices=ScheduleKind)
     cron_expr = models.CharField("cron expression", max_length=256, null=True, blank=True)  # noqa: DJ001  null: no such schedule
-    every_seconds = models.PositiveIntegerField("every", null=True, blank=True)
+    every_seconds = models.PositiveIntegerField("every", null=True, blank=True, validators=[MOST])
     run_at = models.DateTimeField(null=True, blank=True)
     anchor = models.DateTimeField(null=True, editable=False)  # what the grid of EVERY counts from
     start_at = models.DateTimeField(null=True, blank=True)
     end_at = models.DateTimeField(null=True, blank=True)
-    jitter_seconds = models.PositiveIntegerField("jitter", null=True, blank=True)
+    jitter_seconds = models.PositiveIntegerField("jitter", null=True, blank=True, validators=[MOST])
     timezone = models.CharField(
         "time zone", max_length=64, default=default_timezone, validators=[rules.validate_zone]
     )
@@ -178,10 +180,10 @@ class Task(models.Model):
     misfire_policy = models.CharField(
         "when missed", max_length=16, choices=MisfirePolicy, default=MisfirePolicy.FIRE_NOW
     )
-    misfire_grace_seconds = models.PositiveIntegerField("grace", default=60)
+    misfire_grace_seconds = models.PositiveIntegerField("grace", default=60, validators=[MOST])
     catchup_limit = models.PositiveIntegerField(default=5, validators=[MaxValueValidator(1000)])
     start_deadline_seconds = models.PositiveIntegerField(
-        "start deadline", null=True, blank=True, validators=[MinValueValidator(1)]
+        "start deadline", null=True, blank=True, validators=[MinValueValidator(1), MOST]
     )
     on_lost = models.CharField("when lost", max_length=8, choices=OnLost, default=OnLost.RETRY)
     priority = models.PositiveSmallIntegerField(choices=Priority, default=Priority.NORMAL)
@@ -191,7 +193,7 @@ class Task(models.Model):
         max_length=8, choices=CallbackMethod, default=CallbackMethod.POST
     )
     callback_timeout_sec = models.PositiveIntegerField(
-        "callback timeout", default=300, validators=[MinValueValidator(1)]
+        "callback timeout", default=300, validators=[MinValueValidator(1), MOST]
     )
 
     # Where it stands

@@ -3,12 +3,13 @@
 import re
 import zoneinfo
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 
-from cronjob.lib import template
+from cronjob.lib import keepable, template
 from tasks import cron
 
 RETRY_DEFAULTS: dict[str, Any] = {
@@ -30,11 +31,14 @@ HEADERS_MAX, HEADER_LONGEST, TAGS_MAX, DELAY_MAX = 100, 8192, 50, 86400
 
 def validate_zone(zone: str) -> None:
     """An IANA name; anything that could be a path on disk is none."""
-    try:
-        zoneinfo.ZoneInfo(zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+    if zone not in zones():
         problem = f"“{zone[:64]}” is not an IANA time zone such as Europe/Berlin."
-        raise ValidationError(problem, code="zone") from error
+        raise ValidationError(problem, code="zone")
+
+
+@lru_cache(maxsize=1)
+def zones() -> set[str]:
+    return zoneinfo.available_timezones()
 
 
 def check_name(name: str) -> str:
@@ -57,7 +61,7 @@ def check_url(url: str) -> str:
     """An http(s) URL; placeholders may stand anywhere after the scheme."""
     if not url:
         return url
-    filled = "".join(part if isinstance(part, str) else "x" for part in parsed(url).parts)
+    filled = "".join(part if isinstance(part, str) else "1" for part in parsed(url).parts)
     if re.search(r"[\s\x00-\x1f\x7f\\]", filled):
         raise ValueError("Must not hold spaces, backslashes or control characters.")
     try:
@@ -114,7 +118,11 @@ def check_tags(tags: Any) -> list[str]:
     if not isinstance(tags, list) or len(tags) > TAGS_MAX:
         raise ValueError(f"Must be a list of at most {TAGS_MAX} tags.")
     for tag in tags:
-        if not isinstance(tag, str) or not re.fullmatch(r"[^\s,]{1,64}", tag):
+        if (
+            not isinstance(tag, str)
+            or not re.fullmatch(r"[^\s,]{1,64}", tag)
+            or not tag.isprintable()
+        ):
             raise ValueError("A tag is 1 to 64 characters without spaces or commas.")
     return list(dict.fromkeys(tags))
 
@@ -132,7 +140,11 @@ def check_secret_paths(paths: Any) -> list[str]:
     if not isinstance(paths, list) or len(paths) > HEADERS_MAX:
         raise ValueError(f"Must be a list of at most {HEADERS_MAX} dotted paths.")
     for path in paths:
-        if not isinstance(path, str) or len(path) > 256 or not PATH.fullmatch(path):
+        if (
+            not isinstance(path, str)
+            or len(path) > 256
+            or not (path.isprintable() and PATH.fullmatch(path))
+        ):
             raise ValueError(f"“{str(path)[:64]}” is not a path such as user.password or *.key.")
     return paths
 
@@ -199,6 +211,7 @@ def check_work(work: Any, *, exec_type: str) -> dict[str, Any] | None:
             raise ValueError(f"{name} must be text of at most 128 characters.")
         elif kinds[name] is dict and not isinstance(value, dict):
             raise ValueError(f"{name} must be an object.")
+    keepable.check(work)
     return work
 
 

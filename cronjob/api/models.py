@@ -74,6 +74,11 @@ class ApiKey(models.Model):
     def clean(self) -> None:
         if not self.scopes or not set(self.scopes) <= set(SCOPES):
             raise ValidationError({"scopes": f"One or more of {', '.join(SCOPES)}."})
+        for field in ("queues", "nodes"):
+            if not all(
+                isinstance(name, str) and name.isprintable() for name in getattr(self, field)
+            ):
+                raise ValidationError({field: "Only visible characters."})
 
     def usable(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

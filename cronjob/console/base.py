@@ -3,7 +3,7 @@
 from django.db.models import Model
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.forms import (
     AdminPasswordChangeForm,
@@ -25,7 +25,6 @@ __all__ = [
     "AuthenticationForm",
     "ChoicesDropdownFilter",
     "ConsoleAdmin",
-    "RangeDateTimeFilter",
     "ReadOnlyAdmin",
     "UnfoldAdminCheckboxSelectMultipleWidget",
     "UnfoldAdminIntegerFieldWidget",

@@ -7,16 +7,61 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from cronjob.console import base
-from cronjob.lib import duration
+from cronjob.lib import duration, keepable
 
 
-class WordsField(forms.Field):
-    """A list of words, written with commas between them."""
+class WrittenField(forms.Field):
+    """A value that people see and change as text; unchanged text leaves the value as it is."""
 
     widget = base.UnfoldAdminTextInputWidget
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"required": False, **kwargs})
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        shown = lines(self.prepare_value(initial) or "")
+        # A browser drops the line break that a text area begins with.
+        return lines(data or "") not in (shown, shown.removeprefix("\n"))
+
+
+def lines(text: str) -> str:
+    """Browsers end each line their own way."""
+    return text.replace("\r\n", "\n")
+
+
+class BodyField(WrittenField):
+    """Text to the letter, but for how its lines end."""
+
+    widget = base.UnfoldAdminTextareaWidget
+
+    def to_python(self, value: Any) -> str:
+        text = lines(value or "")
+        if "\x00" in text:
+            raise ValidationError("Must not hold the character NUL.")
+        return text
+
+
+class JsonField(forms.JSONField):
+    """JSON that every database can keep."""
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, str) and value.strip():
+            try:
+                keepable.loads(value)
+            except ValueError as error:
+                raise ValidationError(f"Not JSON: {error}.") from error
+        return super().to_python(value)
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What is shown again after an error, just as it was typed."""
+        return data if isinstance(data, str) else super().bound_data(data, initial)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) else super().prepare_value(value)
+
+
+class WordsField(WrittenField):
+    """A list of words, written with commas between them."""
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -27,13 +72,10 @@ class WordsField(forms.Field):
         return [word.strip() for word in (value or "").split(",") if word.strip()]
 
 
-class HeadersField(forms.Field):
+class HeadersField(WrittenField):
     """Headers as they look in a request: one `Name: value` a line."""
 
     widget = base.UnfoldAdminTextareaWidget
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"required": False, **kwargs})
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -44,7 +86,7 @@ class HeadersField(forms.Field):
         if isinstance(value, dict):
             return value
         headers: dict[str, str] = {}
-        for line in (value or "").splitlines():
+        for line in lines(value or "").split("\n"):
             name, colon, text = line.partition(":")
             if not line.strip():
                 continue
@@ -56,14 +98,12 @@ class HeadersField(forms.Field):
         return headers
 
 
-class DurationField(forms.Field):
+class DurationField(WrittenField):
     """`5m`, `1h30m` or seconds; kept as seconds."""
-
-    widget = base.UnfoldAdminTextInputWidget
 
     def __init__(self, *, zero: bool = False, **kwargs: Any) -> None:
         self.zero = zero
-        super().__init__(**{"required": False, **kwargs})
+        super().__init__(**kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         return duration.format(value) if isinstance(value, int) else value

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import dj_database_url
-from django.db import OperationalError, connection
+from django.db import DatabaseError, connection
 
 from cronjob.lib.environ import directory, masked
 
@@ -35,18 +35,25 @@ POSTGRESQL: dict[str, Any] = {
     ),
 }
 
+KNOWN = "must be postgresql://user:password@host/name or sqlite:////path/to/file"
+
 
 def parser(data_dir: Path) -> Callable[[str], str]:
     """Checks DATABASE_URL; empty means the embedded SQLite in the data directory."""
 
     def parse(text: str) -> str:
-        url = text or f"sqlite:///{(data_dir / 'cronjob.sqlite3').absolute()}"
-        scheme = urlsplit(url).scheme
-        if scheme not in ("postgres", "postgresql", "sqlite"):
-            raise ValueError("must be postgresql://user:password@host/name or sqlite:///path")
-        if scheme == "sqlite" and not urlsplit(url).path.strip("/"):
-            raise ValueError("must name a file, such as sqlite:////var/lib/cronjob/cronjob.sqlite3")
-        return url
+        if not text:
+            return f"sqlite:///{quote(str((data_dir / 'cronjob.sqlite3').absolute()))}"
+        try:
+            url = urlsplit(text)
+            name, _ = url.path.strip("/"), url.port
+        except ValueError:  # whose words would hold the password
+            raise ValueError(KNOWN) from None
+        if url.scheme in ("postgres", "postgresql") and name and "/" not in name:
+            return text
+        if url.scheme == "sqlite" and name and not url.netloc and name != ":memory:":
+            return text
+        raise ValueError(KNOWN)
 
     return parse
 
@@ -54,24 +61,29 @@ def parser(data_dir: Path) -> Callable[[str], str]:
 def configured(url: str, *, data_dir: Path) -> dict[str, Any]:
     """Django's entry for `url`, with the options that this product relies on."""
     config: dict[str, Any] = dict(dj_database_url.parse(url))
+    given = config.get("OPTIONS", {})
     if config["ENGINE"].endswith("sqlite3"):
         if Path(config["NAME"]).parent == data_dir.absolute():
             directory(data_dir)
-        return config | {"OPTIONS": SQLITE | config.get("OPTIONS", {})}
+        return config | {"OPTIONS": SQLITE | given}
+    if "options" in given:
+        given["options"] = f"{POSTGRESQL['options']} {given['options']}"
     # A loop or a web thread keeps its connection, and looks whether it is still good.
     config |= {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-    return config | {"OPTIONS": POSTGRESQL | config.get("OPTIONS", {})}
+    return config | {"OPTIONS": POSTGRESQL | given}
 
 
-def trouble(error: OperationalError) -> str:
-    """One line that says which database did not answer, and what to do about it."""
-    cause = re.sub(r"\s+", " ", str(error)).strip()
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        remedy = "Check that the file and its directory exist and may be written by this user."
-        return f"the database {database['NAME']} does not work ({cause}). {remedy}"
+def trouble(error: DatabaseError) -> str:
+    """One line that says what is wrong with which database, and what to do about it."""
     from django.conf import settings
 
+    cause = re.sub(r"\s+", " ", str(error)).strip()
+    if re.search(r"no such (table|column)|(relation|column) .* does not exist", cause):
+        return f"the database lacks a table or a column ({cause}). Run `manage.py migrate`."
+    if connection.vendor == "sqlite":
+        name = connection.settings_dict["NAME"]
+        remedy = "Check that the file and its directory exist and may be written by this user."
+        return f"the database {name} does not work ({cause}). {remedy}"
     where = masked(settings.DATABASE_URL)
     remedy = "Start it, or correct DATABASE_URL; `manage.py doctor` looks closer."
     return f"the database {where} does not answer ({cause}). {remedy}"

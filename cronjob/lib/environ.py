@@ -56,7 +56,7 @@ def plain(value: object) -> str:
 
 def masked(value: object) -> str:
     """A URL keeps everything but its password; any other secret is a row of stars."""
-    return masking.password(value) if isinstance(value, str) and "://" in value else masking.MASK
+    return masking.password(value) if isinstance(value, str) else masking.MASK
 
 
 class Environ:
@@ -79,7 +79,7 @@ class Environ:
         try:
             value = parse(text)
         except ValueError as error:
-            given = masking.MASK if secret else repr(text)
+            given = masking.MASK if secret or "@" in text else repr(text)
             remedy = f"Correct it, or leave it out for the default {default!r}."
             raise BadSetting(f"{name}={given}: {error}. {remedy}") from error
         self.options[name] = Option(
@@ -173,10 +173,14 @@ def zone(text: str) -> str:
 
 def origin(text: str) -> str:
     """An http(s) origin with an optional sub-path, without the trailing slash."""
-    url = urlsplit(text)
-    if text and (url.scheme not in ("http", "https") or not url.hostname):
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname, url.port
+    except ValueError:
+        host = None
+    if text and (not host or url.scheme not in ("http", "https")):
         raise ValueError("must be an origin such as https://cronjob.example.com")
-    if url.query or url.fragment or url.username:
+    if "@" in url.netloc or url.query or url.fragment:
         raise ValueError("must be an origin without credentials, query or fragment")
     return text.rstrip("/")
 
@@ -221,7 +225,7 @@ def secret_key(key: str, file: str, data_dir: Path, *, debug: bool) -> str:
     except (FileNotFoundError, NotADirectoryError) as error:
         if file:
             raise BadSetting(f"CRONJOB_SECRET_KEY_FILE={file}: there is no such file.") from error
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         remedy = "Let this user read it, or name another by CRONJOB_SECRET_KEY_FILE."
         raise BadSetting(f"the secret key in {path} cannot be read ({error}). {remedy}") from error
     return "insecure-for-debugging-only" if debug else ""

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -12,6 +13,8 @@ FIELDS = (
     "action", "trace_id", "task_id", "run_id", "attempt", "status", "err", "latency_ms",
     "target_url", "method", "path", "user",
 )  # fmt: skip
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def fields(record: logging.LogRecord) -> dict[str, object]:
@@ -41,6 +44,7 @@ class TextFormatter(logging.Formatter):
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = " ".join(f"{name}={value}" for name, value in fields(record).items())
         line = f"{stamp} {record.levelname.lower():<7} {record.getMessage()}  {extra}".rstrip()
+        line = CONTROL.sub(lambda found: repr(found[0])[1:-1], line)  # one record, one line
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

@@ -1,10 +1,10 @@
 """What must not be read by whoever may not change it: masked by name, in headers, URLs, bodies."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import urlsplit
 
 MASK = "********"
 HEADERS = ("authorization", "proxy-authorization", "cookie", "set-cookie", "*-token", "*-key")
@@ -58,11 +58,21 @@ def without(value: Any, path: list[str]) -> Any:
     return value
 
 
+# A connection's URL as it should be; of anything else nothing is shown.
+CONNECTION = re.compile(
+    r"((?:postgres|postgresql|sqlite|redis|rediss)://)(?:([^\s:@/?#,\[\]]*)(:[^\s:@/?#,\[\]]*)?@)?"
+    r"([^\s@?#,]*)(?:\?[^\s@#,]*)?"
+)
+
+
 def password(text: str) -> str:
-    """The same URL without its password and its query."""
-    shown = text.partition("?")[0]
-    secret = urlsplit(text).password
-    return shown.replace(f":{secret}@", f":{MASK}@") if secret else shown
+    """The URL of a connection without its password and its query."""
+    found = CONNECTION.fullmatch(text)
+    if not found:
+        return MASK
+    scheme, user, secret, rest = found.groups()
+    who = "" if user is None else f"{user}:{MASK}@" if secret else f"{user}@"
+    return f"{scheme}{who}{rest}"
 
 
 def named(name: str, patterns: Iterable[str]) -> bool:

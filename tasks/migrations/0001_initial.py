@@ -50,7 +50,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "every_seconds",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="every"),
+                    models.PositiveIntegerField(
+                        blank=True,
+                        null=True,
+                        validators=[django.core.validators.MaxValueValidator(2147483647)],
+                        verbose_name="every",
+                    ),
                 ),
                 ("run_at", models.DateTimeField(blank=True, null=True)),
                 ("anchor", models.DateTimeField(editable=False, null=True)),
@@ -58,7 +63,12 @@ class Migration(migrations.Migration):
                 ("end_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "jitter_seconds",
-                    models.PositiveIntegerField(blank=True, null=True, verbose_name="jitter"),
+                    models.PositiveIntegerField(
+                        blank=True,
+                        null=True,
+                        validators=[django.core.validators.MaxValueValidator(2147483647)],
+                        verbose_name="jitter",
+                    ),
                 ),
                 (
                     "timezone",
@@ -171,7 +181,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "misfire_grace_seconds",
-                    models.PositiveIntegerField(default=60, verbose_name="grace"),
+                    models.PositiveIntegerField(
+                        default=60,
+                        validators=[django.core.validators.MaxValueValidator(2147483647)],
+                        verbose_name="grace",
+                    ),
                 ),
                 (
                     "catchup_limit",
@@ -184,7 +198,10 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(
                         blank=True,
                         null=True,
-                        validators=[django.core.validators.MinValueValidator(1)],
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(2147483647),
+                        ],
                         verbose_name="start deadline",
                     ),
                 ),
@@ -218,7 +235,10 @@ class Migration(migrations.Migration):
                     "callback_timeout_sec",
                     models.PositiveIntegerField(
                         default=300,
-                        validators=[django.core.validators.MinValueValidator(1)],
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(2147483647),
+                        ],
                         verbose_name="callback timeout",
                     ),
                 ),

@@ -44,6 +44,6 @@ class Command(BaseCommand):
 
 def end(text: str | None, *, now: datetime) -> datetime | None:
     try:
-        return now + timedelta(seconds=duration.parse(text)) if text else None
+        return now + timedelta(seconds=duration.parse(text)) if text is not None else None
     except duration.BadDuration as error:
         raise CommandError(f"--expires: {error}") from error

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import WARNING, run_checks
 from django.core.management.base import BaseCommand
-from django.db import OperationalError, connection
+from django.db import DatabaseError, connection
 
 from cronjob import probes
 from cronjob.lib import clock
@@ -64,7 +64,7 @@ def configuration() -> Iterator[Finding]:
     if not problems:
         yield "the settings are consistent", ""
     for problem in problems:
-        yield problem.msg, problem.hint or "See `manage.py check`."
+        yield problem.msg.rstrip("."), problem.hint or "See `manage.py check`."
 
 
 def redis() -> Iterator[Finding]:
@@ -96,5 +96,5 @@ class Command(BaseCommand):
     def findings(self, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         try:
             yield from look()
-        except OperationalError as error:
+        except DatabaseError as error:
             yield look.__name__, trouble(error)
