@@ -16,9 +16,10 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except (ImproperlyConfigured, DatabaseError) as error:
-        if "--traceback" in sys.argv:
+        said = trouble(error) if isinstance(error, DatabaseError) else str(error)
+        if not said or "--traceback" in sys.argv:
             raise
-        sys.exit(f"error: {trouble(error) if isinstance(error, DatabaseError) else error}")
+        sys.exit(f"error: {said}")
 
 
 if __name__ == "__main__":

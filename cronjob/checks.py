@@ -29,6 +29,12 @@ def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return found
 
 
+def warnings() -> str:
+    """What a person should know at the start, a line each."""
+    found = unknown_settings(None)
+    return "".join(f"warning: {message.msg} {message.hint}\n" for message in found)
+
+
 @register()
 def leases(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.CRONJOB_LEASE_SECONDS >= 2 * settings.CRONJOB_BEAT_SECONDS:

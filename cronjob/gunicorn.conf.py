@@ -18,6 +18,8 @@ except ImproperlyConfigured as error:
     problem = str(error)
 if problem:
     sys.exit(f"error: {problem}")
+if not settings.CRONJOB_DEMO:  # `up` has said it
+    sys.stderr.write(checks.warnings())
 
 wsgi_app = "cronjob.wsgi"
 bind = settings.CRONJOB_BIND

@@ -29,8 +29,11 @@ DEBUG = ENV.flag("CRONJOB_DEBUG", "0", "error pages with details; never in produ
 ALLOWED_HOSTS = ENV.names(
     "CRONJOB_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "host names the web answers to"
 )
-CSRF_TRUSTED_ORIGINS = ENV.names(
-    "CRONJOB_CSRF_TRUSTED_ORIGINS", "", "further origins whose forms are accepted"
+CSRF_TRUSTED_ORIGINS = ENV.read(
+    "CRONJOB_CSRF_TRUSTED_ORIGINS",
+    "",
+    environ.origins,
+    "further origins whose forms are accepted",
 )
 CRONJOB_TRUSTED_PROXIES = ENV.networks(
     "CRONJOB_TRUSTED_PROXIES", "", "CIDRs whose X-Forwarded-* headers count"
@@ -90,11 +93,11 @@ CRONJOB_RESPONSE_BYTES_MAX = ENV.integer(
 CRONJOB_RETRY_AFTER_MAX_SECONDS = ENV.integer(
     "CRONJOB_RETRY_AFTER_MAX_SECONDS", "3600", "longest Retry-After that is honoured"
 )
-CRONJOB_TARGETS_ALLOW = ENV.names(
-    "CRONJOB_TARGETS_ALLOW", "", "CIDRs and host globs that may be called"
+CRONJOB_TARGETS_ALLOW = ENV.read(
+    "CRONJOB_TARGETS_ALLOW", "", environ.targets, "CIDRs and host globs that may be called"
 )
-CRONJOB_TARGETS_DENY = ENV.names(
-    "CRONJOB_TARGETS_DENY", "", "CIDRs and host globs that may not be called"
+CRONJOB_TARGETS_DENY = ENV.read(
+    "CRONJOB_TARGETS_DENY", "", environ.targets, "CIDRs and host globs that may not be called"
 )
 CRONJOB_KEEP_DAYS = ENV.integer("CRONJOB_KEEP_DAYS", "30", "days that runs are kept; 0: for ever")
 CRONJOB_KEEP_FAILED_DAYS = ENV.integer(
@@ -111,9 +114,15 @@ CRONJOB_CLAIM_SECONDS = ENV.integer(
 CRONJOB_PULL_LEASE_SECONDS = ENV.integer(
     "CRONJOB_PULL_LEASE_SECONDS", "900", "lease of a pulled job", least=1
 )
-CRONJOB_REDIS_URL = ENV.text("CRONJOB_REDIS_URL", "", "Redis of the gateway", secret=True)
-CRONJOB_REDIS_CLUSTER_URLS = ENV.text(
-    "CRONJOB_REDIS_CLUSTER_URLS", "", "seeds of a Redis Cluster, by commas", secret=True
+CRONJOB_REDIS_URL = ENV.read(
+    "CRONJOB_REDIS_URL", "", environ.redis, "Redis of the gateway", secret=True
+)
+CRONJOB_REDIS_CLUSTER_URLS = ENV.read(
+    "CRONJOB_REDIS_CLUSTER_URLS",
+    "",
+    environ.redis,
+    "seeds of a Redis Cluster, by commas",
+    secret=True,
 )
 CRONJOB_REDIS_PREFIX = ENV.text("CRONJOB_REDIS_PREFIX", "cronjob", "first part of every Redis key")
 CRONJOB_GATEWAY_OWNER_TTL_SECONDS = ENV.integer(

@@ -38,7 +38,7 @@ def validate_zone(zone: str) -> None:
 
 @lru_cache(maxsize=1)
 def zones() -> set[str]:
-    return zoneinfo.available_timezones()
+    return zoneinfo.available_timezones() - {"localtime", "Factory"}  # files, not names
 
 
 def check_name(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import dj_database_url
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 
 from cronjob.lib.environ import directory, masked
 
@@ -51,7 +51,7 @@ def parser(data_dir: Path) -> Callable[[str], str]:
             raise ValueError(KNOWN) from None
         if url.scheme in ("postgres", "postgresql") and name and "/" not in name:
             return text
-        if url.scheme == "sqlite" and name and not url.netloc and name != ":memory:":
+        if url.scheme == "sqlite" and name and not (url.netloc or url.query or name == ":memory:"):
             return text
         raise ValueError(KNOWN)
 
@@ -74,17 +74,29 @@ def configured(url: str, *, data_dir: Path) -> dict[str, Any]:
 
 
 def trouble(error: DatabaseError) -> str:
-    """One line that says what is wrong with which database, and what to do about it."""
+    """One line that says what is wrong with which database, and what to do about it.
+
+    Empty for an error that is not the database's or its operator's, but ours.
+    """
     from django.conf import settings
 
     cause = re.sub(r"\s+", " ", str(error)).strip()
     if re.search(r"no such (table|column)|(relation|column) .* does not exist", cause):
         return f"the database lacks a table or a column ({cause}). Run `manage.py migrate`."
+    if connection.vendor == "sqlite" and "not a database" in cause:
+        name = connection.settings_dict["NAME"]
+        return f"{name} is another kind of file ({cause}). Move it away, or correct DATABASE_URL."
+    if not isinstance(error, OperationalError):
+        return ""
     if connection.vendor == "sqlite":
         name = connection.settings_dict["NAME"]
         remedy = "Check that the file and its directory exist and may be written by this user."
         return f"the database {name} does not work ({cause}). {remedy}"
     where = masked(settings.DATABASE_URL)
+    if "canceling statement" in cause or "deadlock" in cause:
+        return (
+            f"the database {where} gave up a statement ({cause}). Try again when it is less busy."
+        )
     remedy = "Start it, or correct DATABASE_URL; `manage.py doctor` looks closer."
     return f"the database {where} does not answer ({cause}). {remedy}"
 

@@ -3,6 +3,8 @@
 import ipaddress
 import json
 import os
+import re
+import tempfile
 import zoneinfo
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -38,7 +40,7 @@ class Option:
     def shown(self) -> str:
         """The value a person may see."""
         if self.value in (None, "", [], (), {}):
-            return ""
+            return "{}" if self.value == {} else ""
         return masked(self.value) if self.secret else plain(self.value)
 
 
@@ -51,6 +53,8 @@ def plain(value: object) -> str:
             return json.dumps(value)
         case list() | tuple():
             return ",".join(str(item) for item in value)
+        case float() if value.is_integer():
+            return str(int(value))
     return str(value)
 
 
@@ -83,7 +87,11 @@ class Environ:
             remedy = f"Correct it, or leave it out for the default {default!r}."
             raise BadSetting(f"{name}={given}: {error}. {remedy}") from error
         self.options[name] = Option(
-            name=name, default=default, meaning=meaning, value=value, secret=secret
+            name=name,
+            default=default,
+            meaning=meaning,
+            value=value,
+            secret=secret,
         )
         return value
 
@@ -171,6 +179,30 @@ def zone(text: str) -> str:
     return text
 
 
+def origins(text: str) -> list[str]:
+    if not all(re.fullmatch(r"https?://[^/\s]+", word) for word in words(text)):
+        raise ValueError("must be origins such as https://cronjob.example.com, by commas")
+    return words(text)
+
+
+def targets(text: str) -> list[str]:
+    """CIDRs, addresses and host globs; what looks like an address must be one."""
+    for word in words(text):
+        if re.fullmatch(r"[0-9a-fA-F:.]*/.*|[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*", word):
+            networks(word)
+        elif not re.fullmatch(r"[A-Za-z0-9*?._-]+", word):
+            raise ValueError("must be CIDRs such as 10.0.0.0/8 and hosts such as *.corp, by commas")
+    return words(text)
+
+
+def redis(text: str) -> str:
+    for word in words(text):
+        url = urlsplit(word) if re.fullmatch(r"rediss?://[^\s/\[\]]+(/\d*)?", word) else None
+        if url is None or not url.hostname:
+            raise ValueError("must be redis://host:port/0, or rediss:// for TLS")
+    return text
+
+
 def origin(text: str) -> str:
     """An http(s) origin with an optional sub-path, without the trailing slash."""
     try:
@@ -201,15 +233,17 @@ def directory(path: Path) -> Path:
 
 def write_privately(path: Path, text: str) -> None:
     """A new file that only its owner may read, whole or not there; one that is there stays."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with open(draft, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-        draft.unlink()
+        handle, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            os.unlink(draft)
     except OSError as error:
         remedy = "Make room, or name another directory by CRONJOB_DATA_DIR."
         raise BadSetting(f"cannot write {path} ({error.strerror}). {remedy}") from error

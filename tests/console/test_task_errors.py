@@ -30,7 +30,7 @@ def add(browser, **typed):
         ({"schedule_kind": "CRON"}, "cron_expr", "CRON needs it."),
         ({"schedule_kind": "CRON", "cron_expr": "every day"}, "cron_expr", "Five fields"),
         ({"schedule_kind": "CRON", "cron_expr": "61 * * * *"}, "cron_expr", "Not a cron"),
-        ({"schedule_kind": "CRON", "cron_expr": "0 0 30 2 *"}, "cron_expr", "never occur"),
+        ({"schedule_kind": "CRON", "cron_expr": "0 0 30 2 *"}, "cron_expr", "never"),
         ({"schedule_kind": "CRON", "cron_expr": "H * * * *"}, "cron_expr", "H are not supported"),
         (
             {"schedule_kind": "CRON", "cron_expr": ",".join("0" * 124) + " * * * *"},

@@ -103,8 +103,7 @@ def test_a_life_that_cannot_be_read_is_refused(text):
     assert refused("ci", f"--expires={text}").startswith("--expires: ")
 
 
-# Fails: end() takes an empty text for none, so that `--expires "$DAYS"` without DAYS makes a key
-# that lives for ever.
+# Or else `--expires "$DAYS"` without DAYS makes a key that lives for ever.
 def test_a_life_that_is_left_empty_is_refused():
     assert refused("ci", "--expires=").startswith("--expires: ")
 

@@ -75,7 +75,7 @@ def test_whoever_comes_through_a_trusted_proxy_is_judged_by_their_own_address(se
     assert ask().status_code == 200
 
 
-# Fails: proxies() takes whoever it cannot make out for the proxy, which is on this machine.
+# They are not the proxy, though it is on this machine.
 @pytest.mark.parametrize(
     "headers",
     [

@@ -137,7 +137,6 @@ def test_a_probe_may_ask_for_the_head_alone(path):
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-# Fails: require_safe() answers by itself, without a body, and a browser's CSRF check comes first.
 @pytest.mark.parametrize("path", ["healthz", "readyz", "version"])
 def test_a_probe_that_is_posted_to_says_so_as_every_other_path_does(path):
     answer = Client(enforce_csrf_checks=True).post(f"/api/v1/{path}")

@@ -63,15 +63,12 @@ def test_a_url_of_postgresql_or_of_a_sqlite_file_is_accepted(url):
         "sqlite:///",
         "sqlite://:memory:",
         "postgresql://[h/x",
-        # Fails: parser() looks no further than the scheme and whether there is any path. The
-        # first three end as a traceback, "h" without naming DATABASE_URL; "sqlite://var/x" is
-        # silently the file "x", and in memory each process would have a database of its own.
         "postgresql://h:abc/x",
         "postgresql://h:99999/x",
         "postgresql://u:p/p@h/x",
         "postgresql://h",
-        "sqlite://var/x.sqlite3",
-        "sqlite:///:memory:",
+        "sqlite://var/x.sqlite3",  # would be the file x.sqlite3
+        "sqlite:///:memory:",  # each process would have one of its own
     ],
 )
 def test_any_other_url_is_refused(url):
@@ -86,8 +83,7 @@ def test_any_other_url_is_refused(url):
     [
         "mysql://u:hunter2@h/x",
         "postgresql://u:hunter2@[h/x",
-        # Fails: urlsplit() quotes the whole of what is before the path in this error.
-        "postgresql://u:hunter2@h\N{ACCOUNT OF}/x",
+        "postgresql://u:hunter2@h\N{ACCOUNT OF}/x",  # which urlsplit() quotes in its error
     ],
 )
 def test_a_url_is_refused_without_telling_its_password(url):
@@ -103,7 +99,7 @@ def test_without_a_url_it_is_a_file_in_the_data_directory(tmp_path):
     assert (entry["NAME"], made.is_dir()) == (str(made / "cronjob.sqlite3"), True)
 
 
-# Fails: the path becomes a URL unquoted, so that "#" ends it, "?" does, and "%41" is read as "A".
+# Even one that means something in a URL.
 @pytest.mark.parametrize("name", ["with space", "a#1", "a?1", "100%41"])
 def test_the_data_directory_may_have_any_name(tmp_path, name):
     made = tmp_path / name
@@ -143,7 +139,6 @@ def test_postgresql_ends_what_takes_too_long():
         assert shown(made) == TIMEOUTS
 
 
-# Fails: options of the URL replace ours, which DatabaseWrapper hands over as one string.
 @on_postgresql
 @pytest.mark.parametrize("option", ["currentSchema=public", "options=-c%20search_path%3Dpublic"])
 def test_further_options_of_the_url_leave_the_timeouts_in_force(option):
@@ -219,7 +214,6 @@ def test_a_sqlite_that_does_not_open_is_told_in_one_line(settings, tmp_path):
     assert "hunter2" not in told
 
 
-# Fails: trouble() knows no other remedy for SQLite than to look at the file.
 def test_a_table_that_is_not_there_is_blamed_on_the_migrations_to_do(tmp_path):
     with (
         opened(empty("sqlite", tmp_path), data_dir=tmp_path) as made,

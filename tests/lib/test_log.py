@@ -155,8 +155,7 @@ def test_on_a_terminal_the_traceback_comes_below_the_line(terminal):
     assert (second, last) == ("Traceback (most recent call last):", "ZeroDivisionError: too small")
 
 
-# Fails: TextFormatter writes a field as it is, so that GET /%0A12:00:00%20info%20all%20is%20well
-# adds a line of the caller's choice to the log.
+# Such as GET /%0A12:00:00%20info%20all%20is%20well.
 def test_on_a_terminal_nobody_adds_a_line_by_what_they_ask_for(terminal):
     terminal.logger.info("request", extra={"path": "/\n12:00:00 info    all is well"})
     assert terminal.text.count("\n") == 1

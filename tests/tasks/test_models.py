@@ -151,6 +151,7 @@ def test_due_tasks_come_the_oldest_first_and_then_as_they_were_made():
     for name, late in (("c", 0), ("a", 2), ("d", 0), ("b", 1)):
         make_task(name=name, next_run_at=NOON - late * MINUTE)
     assert names(Task.objects.due(NOON)) == ["a", "b", "c", "d"]
+    assert Task.objects.due(NOON).query.order_by == ("next_run_at", "id")  # ties are no chance
 
 
 def test_a_task_is_due_from_its_very_moment():

@@ -14,9 +14,8 @@ class Command(BaseCommand):
         found = settings.ENV.options.values()
         width = max(len(option.name) for option in found)
         for option in found:
-            default = (
-                "" if option.shown == option.default else f" (default {option.default or '–'})"
-            )
+            usual = option.shown == option.default
+            default = "" if usual else f" (default {option.default or '–'})"
             self.stdout.write(f"{option.name:<{width}}  {option.shown or '–'}{default}")
             self.stdout.write(f"{'':<{width}}  {option.meaning}")
         for name in settings.ENV.unknown("CRONJOB_"):

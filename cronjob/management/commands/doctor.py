@@ -1,9 +1,11 @@
 """Looks for what is wrong with this installation, and says what to do about it."""
 
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.core.checks import WARNING, run_checks
@@ -13,6 +15,7 @@ from django.db import DatabaseError, connection
 from cronjob import probes
 from cronjob.lib import clock
 from cronjob.lib.database import trouble
+from cronjob.lib.environ import masked
 
 SKEW_MAX = timedelta(seconds=2)
 DISK_MIN = 512 * 2**20
@@ -68,10 +71,26 @@ def configuration() -> Iterator[Finding]:
 
 
 def redis() -> Iterator[Finding]:
-    if settings.CRONJOB_REDIS_URL or settings.CRONJOB_REDIS_CLUSTER_URLS:
-        yield "Redis is set; only the gateway uses it", ""
-    else:
+    urls = settings.CRONJOB_REDIS_URL or settings.CRONJOB_REDIS_CLUSTER_URLS
+    if not urls:
         yield "no Redis is set, and none is needed without the gateway", ""
+    for url in (part.strip() for part in urls.split(",") if part.strip()):
+        said = ping(urlsplit(url))
+        remedy = "Start it, or correct CRONJOB_REDIS_URL or CRONJOB_REDIS_CLUSTER_URLS."
+        yield f"Redis at {masked(url)}: {said or 'answers'}", remedy if said else ""
+
+
+def ping(url: SplitResult) -> str:
+    """What is wrong with the Redis there; empty if it answers, even if it wants a password."""
+    try:
+        with socket.create_connection((url.hostname, url.port or 6379), timeout=3) as link:
+            if url.scheme == "rediss":
+                return ""  # whoever speaks TLS there is there
+            link.sendall(b"PING\r\n")
+            answer = link.recv(64)
+    except OSError as error:
+        return str(error)
+    return "" if answer.startswith((b"+PONG", b"-NOAUTH", b"-DENIED")) else "is no Redis"
 
 
 LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (
@@ -97,4 +116,4 @@ class Command(BaseCommand):
         try:
             yield from look()
         except DatabaseError as error:
-            yield look.__name__, trouble(error)
+            yield look.__name__, trouble(error) or str(error)

@@ -42,6 +42,7 @@ class Command(BaseCommand):
         make_secret_key()
         if problem := checks.production():
             raise CommandError(problem)
+        self.stderr.write(checks.warnings(), ending="")
         listener = listen(options["host"], options["port"])
         origin = url(options["host"], listener.getsockname()[1])
         fresh = prepare()
