@@ -15,7 +15,7 @@ class CallbackStatus(models.TextChoices):
 class AsyncCallback(models.Model):
     """One report, and whether it counted."""
 
-    task_run = models.ForeignKey(TaskRun, models.CASCADE, related_name="callbacks")
+    task_run = models.ForeignKey(TaskRun, models.CASCADE, related_name="callbacks", db_index=False)
     attempt = models.PositiveIntegerField(default=0)
     received_at = models.DateTimeField()
     status = models.CharField(max_length=8, choices=CallbackStatus)

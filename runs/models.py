@@ -25,23 +25,30 @@ from tasks.models import Priority, Task
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
     def waiting(self) -> "TaskRunQuerySet":
         """Nothing of these is under way: they can be taken back without anybody noticing."""
-        return self.filter(status__in=WAITING)
+        return self.filter(status__in=WAITING, end_time=None)  # as run_open_of_task knows them
 
     def ready(self, now: datetime) -> "TaskRunQuerySet":
         """Waiting runs whose time has come, the most urgent and then the oldest first."""
-        return self.waiting().filter(ready_at__lte=now).order_by("priority", "ready_at", "id")
+        return self.filter(ready_at__lte=now).order_by("priority", "ready_at", "id")
 
     def newest_of(self, tasks: Iterable[Task]) -> "dict[int, TaskRun]":
         """The newest run of each task, in one query for a whole page of them."""
         ids = [task.pk for task in tasks]
         newest = self.filter(task_id=models.OuterRef("pk")).order_by("-id").values("pk")[:1]
         wanted = Task.objects.filter(pk__in=ids).values(run=models.Subquery(newest))
-        return {run.task_id: run for run in self.filter(pk__in=wanted)}
+        shown = ("id", "task_id", "status", "scheduled_time", "end_time")  # never the bodies
+        return {run.task_id: run for run in self.filter(pk__in=wanted).only(*shown)}
 
     def cancel_waiting(self, *, reason: str, now: datetime) -> int:
         """Take back what has not started: `transition` to CANCELED for many runs at once."""
         return self.waiting().update(
-            status=Status.CANCELED, reason=reason, end_time=now, slot=None, updated_at=now
+            status=Status.CANCELED,
+            reason=reason,
+            end_time=now,
+            ready_at=None,
+            next_retry_time=None,
+            slot=None,
+            updated_at=now,
         )
 
 
@@ -49,20 +56,26 @@ class TaskRun(models.Model):
     """One moment of a task, or one request to run it, and what became of it."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    task = models.ForeignKey(Task, models.PROTECT, related_name="runs")
+    task = models.ForeignKey(Task, models.PROTECT, related_name="runs", db_index=False)
     trigger = models.CharField(max_length=8, choices=Trigger, default=Trigger.SCHEDULE)
     status = models.CharField(max_length=16, choices=Status, default=Status.SCHEDULED)
     reason = models.CharField(max_length=256, blank=True)
     attempt = models.PositiveIntegerField(default=0)  # 1 is the first; may be refunded
     max_attempts = models.PositiveIntegerField(default=1)
+    lost = models.PositiveIntegerField(default=0)  # attempts whose process died: not a retry
     fence = models.PositiveIntegerField(default=0)  # grows with every claim and never shrinks
     priority = models.PositiveSmallIntegerField(choices=Priority, default=Priority.NORMAL)
 
     # When
     moment = models.DateTimeField(null=True)  # the planned time, as the unique key knows it
     scheduled_time = models.DateTimeField()
-    ready_at = models.DateTimeField()  # not to be claimed earlier: jitter, or the next try
-    start_time = models.DateTimeField(null=True)
+    due_at = models.DateTimeField()  # the moment and its jitter: what lateness counts from
+    # Not to be claimed earlier; null while there is nothing to claim: under way, over, or parked
+    # until a slot of its task is free or a pause ends.
+    ready_at = models.DateTimeField(null=True)
+    next_retry_time = models.DateTimeField(null=True)
+    start_time = models.DateTimeField(null=True)  # of the current attempt
+    lateness_ms = models.PositiveBigIntegerField(null=True)  # of the first attempt
     end_time = models.DateTimeField(null=True)
     missed_from = models.DateTimeField(null=True)
     missed_to = models.DateTimeField(null=True)
@@ -77,6 +90,9 @@ class TaskRun(models.Model):
     # What was asked for, sent and received
     override_body = models.TextField(null=True)  # noqa: DJ001  null: the task's own body
     force_async = models.BooleanField(default=False)
+    request_key = models.CharField(max_length=255, null=True)  # noqa: DJ001  null: no Idempotency-Key
+    request_hash = models.CharField(max_length=64, blank=True)
+    template = models.JSONField(null=True)  # method, URL, headers, body as of the first claim
     request_method = models.CharField(max_length=8, blank=True)
     request_url = models.TextField(blank=True)
     request_headers = models.JSONField(default=dict)
@@ -105,6 +121,8 @@ class TaskRun(models.Model):
             UniqueConstraint(fields=("task", "moment"), name="run_once_per_moment"),
             # claims may race; a task still has no more runs under way than it has slots
             UniqueConstraint(fields=("task", "slot"), name="run_once_per_slot"),
+            # a trigger may be sent twice
+            UniqueConstraint(fields=("task", "request_key"), name="run_once_per_request"),
             one_of("status", Status.values, name="run_status"),
             one_of("trigger", Trigger.values, name="run_trigger"),
             one_of("error_kind", ErrorKind.values, name="run_error_kind"),
@@ -117,15 +135,32 @@ class TaskRun(models.Model):
                 name="run_pending_has_deadline",
             ),
             present_iff(~Q(trigger__in=UNPLANNED), "moment", name="run_planned_has_moment"),
+            # a trigger under SKIP takes its slot before anybody claims the run
             CheckConstraint(
-                condition=Q(slot=None) | Q(status__in=OCCUPYING), name="run_slot_only_occupying"
+                condition=Q(slot=None)
+                | Q(status__in=OCCUPYING)
+                | Q(status=Status.SCHEDULED, trigger__in=UNPLANNED),
+                name="run_slot_only_occupying",
+            ),
+            # what was called once is no longer merely scheduled: it could be skipped or missed
+            CheckConstraint(
+                condition=~Q(status=Status.SCHEDULED) | Q(attempt=0, owner=None),
+                name="run_scheduled_is_untouched",
             ),
             CheckConstraint(
-                condition=Q(owner=None) | Q(status=Status.RUNNING), name="run_owner_only_running"
+                condition=Q(ready_at=None) | Q(status__in=WAITING), name="run_ready_only_waiting"
+            ),
+            present_iff(
+                Q(status=Status.RETRYING), "next_retry_time", name="run_retrying_says_when"
             ),
             CheckConstraint(
                 condition=Q(missed_from=None, missed_to=None, missed_count=None)
-                | Q(missed_from__isnull=False, missed_to__isnull=False, missed_count__gte=1),
+                | Q(
+                    status=Status.MISSED,
+                    missed_from__isnull=False,
+                    missed_to__isnull=False,
+                    missed_count__gte=1,
+                ),
                 name="run_missed_is_whole",
             ),
         )
@@ -133,8 +168,12 @@ class TaskRun(models.Model):
             # TaskRunQuerySet.ready(): what the claim polls, first tries and retries alike
             Index(
                 fields=("priority", "ready_at", "id"),
-                condition=Q(status__in=WAITING),
+                condition=Q(ready_at__isnull=False),
                 name="run_ready",
+            ),
+            # the share of claims that goes by age alone, so that low priorities move
+            Index(
+                fields=("ready_at", "id"), condition=Q(ready_at__isnull=False), name="run_oldest"
             ),
             # rescue: the runs of a process that died
             Index(fields=("owner",), condition=Q(status="RUNNING"), name="run_busy"),
@@ -150,28 +189,33 @@ class TaskRun(models.Model):
             Index(fields=("task", "status"), condition=Q(end_time=None), name="run_open_of_task"),
             # history of one task, newest first; newest_of()
             Index(fields=("task", "-id"), name="run_of_task"),
-            # lists by scheduled_time
+            # lists by scheduled_time, of one task and of all
+            Index(fields=("task", "scheduled_time"), name="run_of_task_by_time"),
             Index(fields=("scheduled_time",), name="run_by_time"),
-            # prune: final runs by age
-            Index(fields=("end_time",), condition=Q(end_time__isnull=False), name="run_ended"),
+            # lists by status, newest first
+            Index(fields=("status", "-id"), name="run_by_status"),
+            # prune, dashboard: final runs of a status by age
+            Index(
+                fields=("status", "end_time"),
+                condition=Q(end_time__isnull=False),
+                name="run_ended",
+            ),
         )
 
     def __str__(self) -> str:
         return f"run {self.pk}"
 
-    @property
-    def next_retry_time(self) -> datetime | None:
-        """When it is tried again: a retrying run is ready at just that time."""
-        return self.ready_at if self.status == Status.RETRYING else None
-
     def transition(self, to: Status, *, now: datetime, **changes: object) -> bool:
         """Move to `to` if nobody moved this attempt before us; False if somebody did."""
         if to not in TRANSITIONS.get(Status(self.status), ()):
             raise IllegalTransition(f"{self.status} -> {to}")
+        keeps_slot = to in OCCUPYING or (to == Status.SCHEDULED and self.trigger in UNPLANNED)
         changes = {
             "deadline_at": None,
-            "owner": None,
-            **({} if to in OCCUPYING else {"slot": None}),
+            "ready_at": None,
+            "next_retry_time": None,
+            **({"owner": None} if to == Status.SCHEDULED else {}),
+            **({} if keeps_slot else {"slot": None}),
             **changes,
             "status": to,
             "end_time": now if to in FINAL else None,

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from cronjob.api import fields
-from cronjob.api.errors import INVALID, ApiError, told_fields
+from cronjob.api.errors import ApiError, invalid, told_fields
 from cronjob.api.keys import allows
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
@@ -256,7 +256,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
                 task.check_moment(now=now)
         except ValidationError as error:
             problems = {PUBLIC.get(name, name): told for name, told in told_fields(error).items()}
-            raise ApiError("INVALID_ARGUMENT", INVALID, fields=problems) from error
+            raise invalid(problems) from error
 
     def save(self, verb: Any, task: Task, *, now: Any) -> None:
         try:
@@ -306,12 +306,12 @@ def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, A
         both = [public(k) for k in given]
         clash = " and ".join(both) if len(both) > 1 else f"{both[0]} with {kind}"
         problems = {name: [f"One schedule only, not {clash}."] for name in both}
-        raise ApiError("INVALID_ARGUMENT", INVALID, fields=problems)
+        raise invalid(problems)
     if given:
         kind = given[0]
     elif kind is None and current is None:
         problem = "Give one of cron_expr, every or run_at, or MANUAL here."
-        raise ApiError("INVALID_ARGUMENT", INVALID, fields={"schedule_kind": [problem]})
+        raise invalid({"schedule_kind": [problem]})
     elif kind is None or (current is not None and kind == current.schedule_kind):
         return values  # the schedule stays; a null for the field it needs is found by clean()
     return (

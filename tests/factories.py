@@ -11,7 +11,7 @@ from django.test import Client
 
 from cronjob.api.models import ApiKey
 from runs.models import TaskRun
-from runs.states import FINAL, UNPLANNED, Status, Trigger
+from runs.states import FINAL, UNPLANNED, WAITING, Status, Trigger
 from tasks.models import Task
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -45,7 +45,9 @@ def make_run(**fields: Any) -> TaskRun:
     moment = fields.get("moment", NOON + next(numbers) * SECOND)
     values: dict[str, Any] = {
         "scheduled_time": moment,
-        "ready_at": moment,
+        "due_at": moment,
+        "ready_at": moment if status in WAITING else None,
+        "next_retry_time": moment if status == Status.RETRYING else None,
         "moment": None if trigger in UNPLANNED else moment,
         "end_time": NOON if status in FINAL else None,
         "deadline_at": NOON + MINUTE if status == Status.RUNNING else None,

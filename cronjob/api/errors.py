@@ -38,7 +38,6 @@ CODES: dict[str, HTTPStatus] = {
     "RATE_LIMITED": HTTPStatus.TOO_MANY_REQUESTS,
     "INTERNAL": HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-INVALID = "Some of what was given is not valid."
 
 
 class ApiError(exceptions.APIException):
@@ -55,6 +54,13 @@ class ApiError(exceptions.APIException):
         super().__init__(message)
         self.code, self.message = code, message
         self.fields, self.headers = fields, headers or {}
+
+
+def invalid(fields: Mapping[str, list[str]]) -> ApiError:
+    """What was given is not valid; the message tells the first of it, `fields` all."""
+    name, (first, *_) = next(iter(fields.items()))
+    more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
+    return ApiError("INVALID_ARGUMENT", f"{name}: {first}{more}", fields=fields)
 
 
 def answer(error: Exception, context: Mapping[str, Any]) -> Response:
@@ -81,9 +87,9 @@ def understood(error: Exception) -> ApiError:
         case ApiError():
             return error
         case exceptions.ValidationError():
-            return ApiError("INVALID_ARGUMENT", INVALID, fields=flat(error.detail))
+            return invalid(flat(error.detail))
         case ValidationError():
-            return ApiError("INVALID_ARGUMENT", INVALID, fields=told_fields(error))
+            return invalid(told_fields(error))
         case exceptions.ParseError():
             return ApiError("INVALID_JSON", str(error.detail))
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
-from cronjob.api.errors import INVALID, ApiError
+from cronjob.api.errors import invalid
 
 SIZE, SIZE_MAX, COUNT_MAX = 20, 200, 10_000
 PAGE_MAX = 2**31
@@ -81,5 +81,5 @@ def positive(request: Request, name: str, *, default: int) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= PAGE_MAX):
         problem = {name: [f"Must be a whole number from 1 to {PAGE_MAX}."]}
-        raise ApiError("INVALID_ARGUMENT", INVALID, fields=problem)
+        raise invalid(problem)
     return int(text)

@@ -7,7 +7,7 @@ from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from cronjob.api.errors import INVALID, ApiError
+from cronjob.api.errors import ApiError, invalid
 
 ID_MAX = 2**63 - 1
 
@@ -45,7 +45,7 @@ class Endpoint(APIView):
             known |= set(self.filterset_class.base_filters)  # type: ignore[attr-defined]
         if unknown := sorted(set(request.query_params) - known):
             problems = {name: ["There is no such parameter."] for name in unknown}
-            raise ApiError("INVALID_ARGUMENT", INVALID, fields=problems)
+            raise invalid(problems)
 
     def check_id(self) -> None:
         text = self.kwargs.get("id")

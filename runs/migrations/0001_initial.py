@@ -87,6 +87,7 @@ class Migration(migrations.Migration):
                 ("reason", models.CharField(blank=True, max_length=256)),
                 ("attempt", models.PositiveIntegerField(default=0)),
                 ("max_attempts", models.PositiveIntegerField(default=1)),
+                ("lost", models.PositiveIntegerField(default=0)),
                 ("fence", models.PositiveIntegerField(default=0)),
                 (
                     "priority",
@@ -96,8 +97,11 @@ class Migration(migrations.Migration):
                 ),
                 ("moment", models.DateTimeField(null=True)),
                 ("scheduled_time", models.DateTimeField()),
-                ("ready_at", models.DateTimeField()),
+                ("due_at", models.DateTimeField()),
+                ("ready_at", models.DateTimeField(null=True)),
+                ("next_retry_time", models.DateTimeField(null=True)),
                 ("start_time", models.DateTimeField(null=True)),
+                ("lateness_ms", models.PositiveBigIntegerField(null=True)),
                 ("end_time", models.DateTimeField(null=True)),
                 ("missed_from", models.DateTimeField(null=True)),
                 ("missed_to", models.DateTimeField(null=True)),
@@ -108,6 +112,9 @@ class Migration(migrations.Migration):
                 ("callback_deadline", models.DateTimeField(null=True)),
                 ("override_body", models.TextField(null=True)),
                 ("force_async", models.BooleanField(default=False)),
+                ("request_key", models.CharField(max_length=255, null=True)),
+                ("request_hash", models.CharField(blank=True, max_length=64)),
+                ("template", models.JSONField(null=True)),
                 ("request_method", models.CharField(blank=True, max_length=8)),
                 ("request_url", models.TextField(blank=True)),
                 ("request_headers", models.JSONField(default=dict)),
@@ -145,6 +152,7 @@ class Migration(migrations.Migration):
                 (
                     "task",
                     models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="runs",
                         to="tasks.task",
@@ -157,9 +165,14 @@ class Migration(migrations.Migration):
                 "permissions": (("operate_taskrun", "Can cancel and replay runs"),),
                 "indexes": [
                     models.Index(
-                        condition=models.Q(("status__in", ("SCHEDULED", "RETRYING"))),
+                        condition=models.Q(("ready_at__isnull", False)),
                         fields=["priority", "ready_at", "id"],
                         name="run_ready",
+                    ),
+                    models.Index(
+                        condition=models.Q(("ready_at__isnull", False)),
+                        fields=["ready_at", "id"],
+                        name="run_oldest",
                     ),
                     models.Index(
                         condition=models.Q(("status", "RUNNING")), fields=["owner"], name="run_busy"
@@ -180,16 +193,21 @@ class Migration(migrations.Migration):
                         name="run_open_of_task",
                     ),
                     models.Index(fields=["task", "-id"], name="run_of_task"),
+                    models.Index(fields=["task", "scheduled_time"], name="run_of_task_by_time"),
                     models.Index(fields=["scheduled_time"], name="run_by_time"),
+                    models.Index(fields=["status", "-id"], name="run_by_status"),
                     models.Index(
                         condition=models.Q(("end_time__isnull", False)),
-                        fields=["end_time"],
+                        fields=["status", "end_time"],
                         name="run_ended",
                     ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("task", "moment"), name="run_once_per_moment"),
                     models.UniqueConstraint(fields=("task", "slot"), name="run_once_per_slot"),
+                    models.UniqueConstraint(
+                        fields=("task", "request_key"), name="run_once_per_request"
+                    ),
                     models.CheckConstraint(
                         condition=models.Q(
                             (
@@ -286,13 +304,36 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             ("slot", None),
                             ("status__in", ("RUNNING", "RETRYING", "CALLBACK_PENDING")),
+                            models.Q(
+                                ("status", "SCHEDULED"), ("trigger__in", ("MANUAL", "REPLAY"))
+                            ),
                             _connector="OR",
                         ),
                         name="run_slot_only_occupying",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("owner", None), ("status", "RUNNING"), _connector="OR"),
-                        name="run_owner_only_running",
+                        condition=models.Q(
+                            models.Q(("status", "SCHEDULED"), _negated=True),
+                            models.Q(("attempt", 0), ("owner", None)),
+                            _connector="OR",
+                        ),
+                        name="run_scheduled_is_untouched",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ready_at", None),
+                            ("status__in", ("SCHEDULED", "RETRYING")),
+                            _connector="OR",
+                        ),
+                        name="run_ready_only_waiting",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("status", "RETRYING"),
+                            ("next_retry_time__isnull", True),
+                            _connector="XOR",
+                        ),
+                        name="run_retrying_says_when",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -303,6 +344,7 @@ class Migration(migrations.Migration):
                                 ("missed_count__gte", 1),
                                 ("missed_from__isnull", False),
                                 ("missed_to__isnull", False),
+                                ("status", "MISSED"),
                             ),
                             _connector="OR",
                         ),

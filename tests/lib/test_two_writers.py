@@ -22,11 +22,11 @@ for number in range(int(sys.argv[1])):
     try:
         with transaction.atomic():  # read, update twice, insert: what a claim does
             first = TaskRun.objects.order_by("-id").first()
-            TaskRun.objects.filter(pk=first.pk).update(attempt=1)
-            TaskRun.objects.filter(pk=first.pk).update(attempt=2)
+            TaskRun.objects.filter(pk=first.pk).update(lost=1)
+            TaskRun.objects.filter(pk=first.pk).update(lost=2)
             now = clock.now()
             TaskRun.objects.create(
-                task=task, trigger="MANUAL", scheduled_time=now, ready_at=now,
+                task=task, trigger="MANUAL", scheduled_time=now, due_at=now,
                 created_at=now, updated_at=now,
             )
     except OperationalError as error:
