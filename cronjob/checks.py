@@ -7,6 +7,10 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from tasks.rules import check_headers
+
+KEY_LENGTH = 50
+
 
 @register()
 def secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
@@ -17,6 +21,34 @@ def secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         pass
     hint = "Run `manage.py up`, or set CRONJOB_SECRET_KEY to 50 random characters."
     return [Error("There is no secret key.", hint=hint, id="cronjob.E001")]
+
+
+@register()
+def short_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    key = "" if secret_key(None) else settings.SECRET_KEY
+    if settings.DEBUG or not 0 < len(key) < KEY_LENGTH:
+        return []
+    hint = f"Set CRONJOB_SECRET_KEY to at least {KEY_LENGTH} random characters."
+    return [Error("The secret key could be guessed.", hint=hint, id="cronjob.E005")]
+
+
+@register()
+def default_headers(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    try:
+        check_headers(settings.CRONJOB_DEFAULT_HEADERS)
+    except ValueError as error:
+        hint = "Correct CRONJOB_DEFAULT_HEADERS."
+        return [Error(f"A default header cannot be sent: {error}", hint=hint, id="cronjob.E004")]
+    return []
+
+
+@register(Tags.security, deploy=True)
+def https_without_proxy(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if not settings.CRONJOB_HTTPS or settings.CRONJOB_TRUSTED_PROXIES:
+        return []
+    hint = "Name the proxy that ends https in CRONJOB_TRUSTED_PROXIES."
+    text = "Every request would be redirected to https for ever."
+    return [Warning(text, hint=hint, id="cronjob.W002")]
 
 
 @register()
@@ -31,7 +63,7 @@ def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 def warnings() -> str:
     """What a person should know at the start, a line each."""
-    found = unknown_settings(None)
+    found = [*unknown_settings(None), *https_without_proxy(None)]
     return "".join(f"warning: {message.msg} {message.hint}\n" for message in found)
 
 
@@ -65,6 +97,8 @@ def production() -> str:
         return "CRONJOB_DEBUG=1 is for `manage.py runserver`. Unset it to serve the web."
     problems = [
         *secret_key(None),
+        *short_key(None),
+        *default_headers(None),
         *open_hosts(None),
         *leases(None),
         *one_redis(None),

@@ -65,5 +65,5 @@ def echo(request: HttpRequest) -> HttpResponse:
     if int(request.META.get("CONTENT_LENGTH") or 0) > ECHO_MAX:
         return plain(ApiError("PAYLOAD_TOO_LARGE", f"A body may hold {ECHO_MAX} bytes."))
     told = masking.headers(request.headers, also=("x-cronjob-callback-url",))
-    body = request.body.decode(errors="replace")
+    body = masking.tokens(masking.path(request.body.decode(errors="replace")))
     return JsonResponse({"method": request.method, "headers": told, "body": body})

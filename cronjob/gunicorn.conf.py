@@ -18,7 +18,7 @@ except ImproperlyConfigured as error:
     problem = str(error)
 if problem:
     sys.exit(f"error: {problem}")
-if not settings.CRONJOB_DEMO:  # `up` has said it
+if not settings.CRONJOB_BIND.startswith("fd://"):  # else `up` has said it
     sys.stderr.write(checks.warnings())
 
 wsgi_app = "cronjob.wsgi"

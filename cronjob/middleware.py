@@ -10,13 +10,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from cronjob.lib import masking
 from cronjob.lib.log import request_id
 
 logger = logging.getLogger("cronjob.access")
 Next = Callable[[HttpRequest], HttpResponse]
 
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
-TOKEN_PATH = re.compile(r"(/callbacks/+)[^/]+")
 QUIET = ("/static/", "/healthz", "/readyz", "/api/v1/healthz", "/api/v1/readyz", "/metrics")
 
 
@@ -45,10 +45,13 @@ def access(request: HttpRequest, response: HttpResponse, *, seconds: float) -> N
     told = {
         "action": "request",
         "method": request.method,
-        "path": TOKEN_PATH.sub(r"\1***", request.path_info),
+        "path": masking.path(request.path_info),
         "status": response.status_code,
         "latency_ms": round(seconds * 1000, 1),
     }
+    # A person is named only where somebody had to know: it is not worth a query.
+    if user := request.META.get("cronjob.user") or getattr(request, "_cached_user", None):
+        told["user"] = str(user)
     logger.info("request", extra=told)
 
 
@@ -59,12 +62,15 @@ def proxies(get_response: Next) -> Next:
         meta = request.META
         chain = meta.pop("HTTP_X_FORWARDED_FOR", "")
         scheme = meta.pop("HTTP_X_FORWARDED_PROTO", "")
+        host = meta.pop("HTTP_X_FORWARDED_HOST", "")
         forwarded = bool(chain or scheme or meta.get("HTTP_FORWARDED"))
         if trusted(meta.get("REMOTE_ADDR", "")):
             found = nearest_stranger(chain)
             meta["REMOTE_ADDR"] = found or meta["REMOTE_ADDR"]
             if scheme in ("http", "https"):
                 meta["wsgi.url_scheme"] = scheme
+            if host:
+                meta["HTTP_HOST"] = host.split(",")[-1].strip()
             forwarded = forwarded and found is None
         # Who is behind a proxy that does not say, or is not trusted, is unknown; it is not us,
         # though the peer is on this machine.

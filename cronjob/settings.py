@@ -76,13 +76,13 @@ CRONJOB_LISTEN_URL = ENV.read(
     "PostgreSQL that wakes the schedulers by NOTIFY; empty: poll only", secret=True,
 )  # fmt: skip
 CRONJOB_CONNECT_TIMEOUT_SECONDS = ENV.number(
-    "CRONJOB_CONNECT_TIMEOUT_SECONDS", "5", "connect deadline of new tasks", least=0.1
+    "CRONJOB_CONNECT_TIMEOUT_SECONDS", "5", "connect deadline of new tasks", least=0.1, most=86400
 )
 CRONJOB_REQUEST_TIMEOUT_SECONDS = ENV.number(
-    "CRONJOB_REQUEST_TIMEOUT_SECONDS", "15", "total deadline of new tasks", least=0.1
+    "CRONJOB_REQUEST_TIMEOUT_SECONDS", "15", "total deadline of new tasks", least=0.1, most=86400
 )
 CRONJOB_DEFAULT_MAX_RETRIES = ENV.integer(
-    "CRONJOB_DEFAULT_MAX_RETRIES", "0", "retries of new tasks"
+    "CRONJOB_DEFAULT_MAX_RETRIES", "0", "retries of new tasks", most=100
 )
 CRONJOB_DEFAULT_HEADERS = ENV.strings(
     "CRONJOB_DEFAULT_HEADERS", "{}", "JSON object of headers under every task's own"

@@ -1,9 +1,14 @@
 """Runs in the console: what happened, newest first."""
 
 from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
 from cronjob.console import base
 from runs.models import TaskRun
+from tasks.models import Task
+
+TASKS_FOUND = 200
 
 
 @admin.register(TaskRun)
@@ -27,6 +32,17 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
     )
     list_select_related = ("task",)
     search_fields = ("task__name", "trace_id")
+    heavy = (
+        "request_headers",
+        "request_body",
+        "response_headers",
+        "response_body",
+        "timings",
+        "attempts",
+        "template",
+        "override_body",
+        *(f"task__{name}" for name in ("headers", "body_template", "work")),
+    )
     ordering = ("-id",)
     empty_text = "No run yet. Runs appear here when a task comes due or is triggered."
     fieldsets = (
@@ -45,7 +61,8 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
             "When",
             {
                 "fields": (
-                    ("scheduled_time", "ready_at"),
+                    ("scheduled_time", "due_at"),
+                    ("ready_at", "next_retry_time"),
                     ("start_time", "end_time"),
                     ("deadline_at", "callback_deadline"),
                     ("missed_from", "missed_to"),
@@ -68,6 +85,17 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
         ),
         ("Trace", {"fields": (("trace_id", "progress"), "timings", "attempts")}),
     )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[TaskRun], search_term: str
+    ) -> tuple[QuerySet[TaskRun], bool]:
+        """The tasks are found first: runs are too many to be joined and compared one by one."""
+        if not search_term:
+            return queryset, False
+        named = Task.objects.filter(name__icontains=search_term).values_list("pk", flat=True)
+        found = list(named[:TASKS_FOUND])
+        by = Q(task_id__in=found) if found else Q(trace_id=search_term)
+        return queryset.filter(by), False
 
     @base.display(description="Status", ordering="status", label=base.COLORS)
     def state(self, run: TaskRun) -> str:

@@ -130,8 +130,9 @@ class TaskRun(models.Model):
             present_iff(Q(status__in=FINAL), "end_time", name="run_final_iff_ended"),
             # no state is for ever: whoever is waited for has a deadline that somebody sweeps
             present_iff(Q(status=Status.RUNNING), "deadline_at", name="run_running_has_deadline"),
-            CheckConstraint(
-                condition=~Q(status=Status.CALLBACK_PENDING) | Q(callback_deadline__isnull=False),
+            present_iff(
+                Q(status=Status.CALLBACK_PENDING),
+                "callback_deadline",
                 name="run_pending_has_deadline",
             ),
             present_iff(~Q(trigger__in=UNPLANNED), "moment", name="run_planned_has_moment"),
@@ -164,6 +165,8 @@ class TaskRun(models.Model):
                 name="run_missed_is_whole",
             ),
         )
+        # Conditions ask whether a column is null, never which status a run has: a status comes as
+        # a parameter, and that proves nothing to the planner of SQLite.
         indexes = (
             # TaskRunQuerySet.ready(): what the claim polls, first tries and retries alike
             Index(
@@ -176,13 +179,15 @@ class TaskRun(models.Model):
                 fields=("ready_at", "id"), condition=Q(ready_at__isnull=False), name="run_oldest"
             ),
             # rescue: the runs of a process that died
-            Index(fields=("owner",), condition=Q(status="RUNNING"), name="run_busy"),
+            Index(fields=("owner",), condition=Q(deadline_at__isnull=False), name="run_busy"),
             # rescue: runs whose call never came back
-            Index(fields=("deadline_at",), condition=Q(status="RUNNING"), name="run_overdue"),
+            Index(
+                fields=("deadline_at",), condition=Q(deadline_at__isnull=False), name="run_overdue"
+            ),
             # the sweep of callbacks that did not come
             Index(
                 fields=("callback_deadline", "id"),
-                condition=Q(status="CALLBACK_PENDING"),
+                condition=Q(callback_deadline__isnull=False),
                 name="run_callback_due",
             ),
             # overlap, backlog, disable, delete: what of a task is not over yet
@@ -212,6 +217,7 @@ class TaskRun(models.Model):
         keeps_slot = to in OCCUPYING or (to == Status.SCHEDULED and self.trigger in UNPLANNED)
         changes = {
             "deadline_at": None,
+            "callback_deadline": None,
             "ready_at": None,
             "next_retry_time": None,
             **({"owner": None} if to == Status.SCHEDULED else {}),

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
+from cronjob.lib import masking
 from runs.models import TaskRun
 from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
 
@@ -33,6 +34,8 @@ def edit(task: Task, *, now: datetime) -> list[str]:
     changed = [name for name in EDITABLE if getattr(task, name) != getattr(before, name)]
     if not changed:
         return []
+    if host(task.target_url) != host(before.target_url):
+        forget_secrets(task, before)
     task.version += 1
     task.updated_at = now
     if set(changed) & set(SCHEDULE_FIELDS):
@@ -42,6 +45,23 @@ def edit(task: Task, *, now: datetime) -> list[str]:
     save(task)
     log("edit", task)
     return changed
+
+
+def host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].lower()
+
+
+def forget_secrets(task: Task, before: Task) -> None:
+    """Secrets meant for one host do not go to another because somebody changed the URL."""
+    shown = before.masked()["headers"]
+    secret = {name for name, value in shown.items() if value != before.headers[name]}
+    task.headers = {
+        name: value
+        for name, value in task.headers.items()
+        if not (name in secret and value == before.headers[name])
+    }
+    if task.body_template == before.body_template:
+        task.body_template = masking.body(task.body_template, paths=task.secret_paths, mask="")
 
 
 def save(task: Task) -> None:

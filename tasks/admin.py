@@ -23,13 +23,14 @@ class TaskAdmin(base.ConsoleAdmin):
         ("schedule_kind", base.ChoicesDropdownFilter),
         ("exec_type", base.ChoicesDropdownFilter),
     )
-    search_fields = ("name", "description", "target_url")
+    search_fields = ("name", "description")
     ordering = ("name", "id")
     actions = ("enable", "disable")
     view_on_site = False
     empty_text = "No task yet. A task says which URL is called, when, and what if it goes wrong."
+    readonly_fields = ("disabled_reason",)
     fieldsets = (
-        (None, {"fields": ("name", "description", "tags", "opened_version")}),
+        (None, {"fields": ("name", "description", "tags", "disabled_reason", "opened_version")}),
         (
             "What",
             {
@@ -85,13 +86,12 @@ class TaskAdmin(base.ConsoleAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Who may only look does not see the secrets of a task."""
-        fieldsets = super().get_fieldsets(request, obj)
-        if obj is None or self.has_change_permission(request, obj):
-            return fieldsets
-        shown = {f: f"shown_{f}" for f in ("target_url", "headers", "body_template")}
+        hidden: dict[str, str] = {} if obj and obj.disabled_reason else {"disabled_reason": ""}
+        if obj and not self.has_change_permission(request, obj):
+            hidden |= {f: f"shown_{f}" for f in ("target_url", "headers", "body_template")}
         return [
-            (title, rest | {"fields": [shown.get(f, f) for f in rest["fields"]]})
-            for title, rest in fieldsets
+            (title, rest | {"fields": [g for f in rest["fields"] if (g := hidden.get(f, f))]})
+            for title, rest in super().get_fieldsets(request, obj)
         ]
 
     @base.display(description="URL")
@@ -105,6 +105,11 @@ class TaskAdmin(base.ConsoleAdmin):
     @base.display(description="Body")
     def shown_body_template(self, task: Task) -> str:
         return str(task.masked()["body_template"])
+
+    def get_search_fields(self, request: HttpRequest) -> Any:
+        """Who may not see the secrets of a URL could guess them letter by letter."""
+        fields = super().get_search_fields(request)
+        return (*fields, "target_url") if self.has_change_permission(request) else fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         return Task.objects.live()

@@ -23,6 +23,7 @@ MACROS = {
     "@hourly": "0 0 * * * *",
 }
 FIELDS = ("second", "minute", "hour", "day of month", "month", "day of week")
+STEPS = dict(zip(FIELDS, (59, 59, 23, 31, 12, 7), strict=True))
 ANY = ("*", "?")
 
 
@@ -55,6 +56,9 @@ def refuse_surprises(name: str, word: str) -> None:
     """What croniter accepts and nobody means: random and hashed values, ranges run backwards."""
     if re.search(r"(?i)(^|[,/-])[rh]($|[,/(-])", word):
         raise BadCron(f"{name}: R and H are not supported, since they cannot be foreseen.")
+    for step in re.findall(r"/(\d+)", word):
+        if int(step) > STEPS[name]:
+            raise BadCron(f"{name}: a step of {step} is out of range.")
     if name in FIELDS[:3]:
         for first, last in re.findall(r"(\d+)-(\d+)", word):
             if int(first) >= int(last):
@@ -67,7 +71,9 @@ def parse(normal: str) -> "Cron":
     try:
         expanded, nth = croniter.expand(normal, second_at_beginning=True)
     except (CroniterError, ValueError, OverflowError) as error:
-        raise BadCron(f"Not a cron expression: {error}") from error
+        # croniter quotes the expression with the second last; ours has it first.
+        reason = re.sub(r"\[[^\]]*\]\s*", "", str(error))
+        raise BadCron(f"Not a cron expression: {reason}") from error
     _, _, days, months, weekdays, _ = expanded
     words = normal.lower().split()
     nearest = re.fullmatch(r"(\d+)w", words[3])

@@ -89,9 +89,8 @@ def make_user(name: str, *, group: str = "", **fields: Any) -> User:
 
 
 def make_key(*scopes: str, **fields: Any) -> str:
-    _, text = ApiKey.objects.issue(
-        name=f"key {next(numbers)}", now=NOON, scopes=list(scopes), **fields
-    )
+    values = {"name": f"key {next(numbers)}", **fields}
+    _, text = ApiKey.objects.issue(now=NOON, scopes=list(scopes), **values)
     return text
 
 

@@ -40,13 +40,15 @@ def run(*command: str, data_dir: Path, **variables: str) -> subprocess.Completed
 class Running:
     """A command that goes on; what it prints is read at once and kept."""
 
-    def __init__(self, *command: str, data_dir: Path, **variables: str) -> None:
+    def __init__(
+        self, *command: str, data_dir: Path, directory: Path = ROOT, **variables: str
+    ) -> None:
         self.data_dir = data_dir
         self.output, self.ended = "", False
         self.told = threading.Condition()
         self.process = subprocess.Popen(
             [sys.executable, *command],
-            cwd=ROOT,
+            cwd=directory,
             env=environment(data_dir, **variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -107,8 +109,10 @@ class Running:
 
 
 @contextmanager
-def running(*command: str, data_dir: Path, **variables: str) -> Iterator[Running]:
-    process = Running(*command, data_dir=data_dir, **variables)
+def running(
+    *command: str, data_dir: Path, directory: Path = ROOT, **variables: str
+) -> Iterator[Running]:
+    process = Running(*command, data_dir=data_dir, directory=directory, **variables)
     try:
         yield process
     finally:

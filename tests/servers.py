@@ -27,7 +27,6 @@ class Postgres:
         with psycopg.connect(self.url, autocommit=True) as connection:
             # Tests lose nothing with the power; commits are checked by killing, not by unplugging.
             connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("ALTER SYSTEM SET max_connections = 200")
             connection.execute("SELECT pg_reload_conf()")
 
     def stop(self) -> None:

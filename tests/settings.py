@@ -14,4 +14,5 @@ os.environ["CRONJOB_ALLOWED_HOSTS"] = "testserver,localhost,127.0.0.1"
 
 from cronjob.settings import *  # noqa: E402
 
+WHITENOISE_AUTOREFRESH = True  # or each client would list all static files first
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # logins by the hundred

@@ -1,12 +1,33 @@
+import django.db.models.deletion
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = []
+    dependencies = [
+        ("runs", "0001_initial"),
+    ]
 
     operations = [
+        migrations.CreateModel(
+            name="CallbackToken",
+            fields=[
+                ("token_hash", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("attempt", models.PositiveIntegerField()),
+                (
+                    "task_run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="callback_tokens",
+                        to="runs.taskrun",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "callback_tokens",
+            },
+        ),
         migrations.CreateModel(
             name="AsyncCallback",
             fields=[
@@ -27,20 +48,29 @@ class Migration(migrations.Migration):
                 ("reason", models.CharField(blank=True, max_length=256)),
                 ("headers", models.JSONField(db_column="headers_json", default=dict)),
                 ("body", models.TextField(blank=True)),
+                (
+                    "task_run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="callbacks",
+                        to="runs.taskrun",
+                    ),
+                ),
             ],
             options={
                 "verbose_name": "callback",
                 "db_table": "async_callbacks",
-            },
-        ),
-        migrations.CreateModel(
-            name="CallbackToken",
-            fields=[
-                ("token_hash", models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ("attempt", models.PositiveIntegerField()),
-            ],
-            options={
-                "db_table": "callback_tokens",
+                "indexes": [
+                    models.Index(fields=["task_run", "id"], name="callback_of_run"),
+                    models.Index(fields=["received_at"], name="callback_by_time"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("status__in", ("RECEIVED", "IGNORED"))),
+                        name="callback_status",
+                    )
+                ],
             },
         ),
     ]

@@ -25,6 +25,12 @@ class KeyForm(forms.ModelForm):
     queues = WordsField(help_text="Queues a worker key is bound to, by commas; empty: all.")
     nodes = WordsField(help_text="Node ids a node key is bound to, by commas; empty: all.")
 
+    def clean_expires_at(self) -> Any:
+        end = self.cleaned_data["expires_at"]
+        if end and end <= clock.now():
+            raise forms.ValidationError("Must be in the future.")
+        return end
+
     class Meta:
         model = ApiKey
         fields = ("name", "scopes", "queues", "nodes", "expires_at")

@@ -44,6 +44,7 @@ class KeyAuthentication(authentication.BaseAuthentication):
         if key is None:
             raise exceptions.AuthenticationFailed("This key is unknown, expired or revoked.")
         key.used(now)
+        request.META["cronjob.user"] = f"key {key.name}"
         return KeyUser(key), key
 
     def authenticate_header(self, request: Request) -> str:

@@ -35,6 +35,11 @@ class Endpoint(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
+            # WSGI does not tell how long it is: it would be taken for no body at all.
+            raise ApiError(
+                "INVALID_ARGUMENT", "Send the body with a Content-Length, not in chunks."
+            )
         self.check_params(request)
         self.check_id()
 

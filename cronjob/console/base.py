@@ -1,6 +1,8 @@
 """Unfold, imported here and nowhere else: the classes and widgets that the console is made of."""
 
-from django.db.models import Model
+from typing import Any
+
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
@@ -11,6 +13,7 @@ from unfold.forms import (
     UserChangeForm,
     UserCreationForm,
 )
+from unfold.paginator import InfinitePaginator
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
@@ -64,9 +67,16 @@ class ConsoleAdmin(ModelAdmin):
 
 
 class ReadOnlyAdmin(ConsoleAdmin):
-    """Rows that the product writes and people read."""
+    """Rows that the product writes and people read; there may be millions of them."""
 
     actions = None
+    paginator = InfinitePaginator  # counts nothing
+    heavy: tuple[str, ...] = ()  # columns that a list does not show and must not load
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        place = request.resolver_match.url_name if request.resolver_match else ""
+        return rows.defer(*self.heavy) if str(place).endswith("_changelist") else rows
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

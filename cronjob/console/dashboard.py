@@ -19,7 +19,6 @@ FAILED = (Status.FAILED, Status.TIMEOUT, Status.FAILED_TIMEOUT)
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Adds `console_*` to what the page knows; only what this person may see."""
     now = clock.now()
-    context["console_now"] = now
     if request.user.has_perm("tasks.view_task"):
         tasks = dict(Task.objects.live().values_list("status").annotate(Count("id")))
         context["console_tasks"] = {
@@ -32,13 +31,15 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perm("runs.view_taskrun"):
         context["console_runs"] = last_day(now)
         failing = TaskRun.objects.filter(status__in=FAILED, end_time__gte=now - DAY)
-        context["console_failing"] = failing.select_related("task").order_by("-end_time")[:5]
+        shown = ("id", "status", "end_time", "task__name")
+        newest = failing.select_related("task").order_by("-end_time").only(*shown)
+        context["console_failing"] = newest[:5]
     context["console_schedulers"] = Process.objects.filter(lease_until__gt=now).count()
     return context
 
 
 def last_day(now: datetime) -> dict[str, int]:
-    ended = TaskRun.objects.filter(end_time__gte=now - DAY).values_list("status")
+    ended = TaskRun.objects.filter(status__in=FINAL, end_time__gte=now - DAY).values_list("status")
     waiting = TaskRun.objects.filter(end_time=None).values_list("status")
     done, still = dict(ended.annotate(Count("id"))), dict(waiting.annotate(Count("id")))
     return {

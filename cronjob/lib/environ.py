@@ -101,11 +101,15 @@ class Environ:
     def flag(self, name: str, default: str, meaning: str) -> bool:
         return self.read(name, default, flag, meaning)
 
-    def integer(self, name: str, default: str, meaning: str, *, least: int = 0) -> int:
-        return self.read(name, default, lambda text: number(int, text, least), meaning)
+    def integer(
+        self, name: str, default: str, meaning: str, *, least: int = 0, most: int = 2**31 - 1
+    ) -> int:
+        return self.read(name, default, lambda text: number(int, text, least, most), meaning)
 
-    def number(self, name: str, default: str, meaning: str, *, least: float = 0) -> float:
-        return self.read(name, default, lambda text: number(float, text, least), meaning)
+    def number(
+        self, name: str, default: str, meaning: str, *, least: float = 0, most: float = 2**31 - 1
+    ) -> float:
+        return self.read(name, default, lambda text: number(float, text, least, most), meaning)
 
     def choice(self, name: str, default: str, meaning: str, *, among: Iterable[str]) -> str:
         return self.read(name, default, lambda text: choice(text, tuple(among)), meaning)
@@ -134,13 +138,13 @@ def flag(text: str) -> bool:
     raise ValueError("must be 1 or 0")
 
 
-def number(kind: Callable[[str], N], text: str, least: N) -> N:
+def number(kind: Callable[[str], N], text: str, least: N, most: N) -> N:
     try:
         value = kind(text)
     except ValueError:
         value = None
-    if value is None or not least <= value < float("inf"):
-        raise ValueError(f"must be a number of at least {least}")
+    if value is None or not least <= value <= most:
+        raise ValueError(f"must be a number from {least} to {most}")
     return value
 
 

@@ -6,6 +6,8 @@ import re
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+from cronjob.lib import masking
+
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 # What a caller may hand over in `extra`; anything else stays out of the line.
@@ -31,7 +33,7 @@ class JsonFormatter(logging.Formatter):
             "ts": stamp.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "msg": record.getMessage(),
+            "msg": masking.path(record.getMessage()),
             **fields(record),
         }
         if record.exc_info:
@@ -43,7 +45,8 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = " ".join(f"{name}={value}" for name, value in fields(record).items())
-        line = f"{stamp} {record.levelname.lower():<7} {record.getMessage()}  {extra}".rstrip()
+        said = masking.path(record.getMessage())
+        line = f"{stamp} {record.levelname.lower():<7} {said}  {extra}".rstrip()
         line = CONTROL.sub(lambda found: repr(found[0])[1:-1], line)  # one record, one line
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

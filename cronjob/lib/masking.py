@@ -31,7 +31,7 @@ def pair(text: str) -> str:
     return name + equals + MASK if equals and named(name, PARAMETERS) else text
 
 
-def body(text: str, *, paths: Iterable[str]) -> str:
+def body(text: str, *, paths: Iterable[str], mask: str = MASK) -> str:
     """The same JSON without what the paths lead to; what is not JSON is not shown at all."""
     paths = list(paths)
     if not paths or not text:
@@ -39,23 +39,36 @@ def body(text: str, *, paths: Iterable[str]) -> str:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return MASK
+        return mask
     for path in paths:
-        value = without(value, path.split("."))
+        value = without(value, path.split("."), mask)
     return json.dumps(value, ensure_ascii=False)
 
 
-def without(value: Any, path: list[str]) -> Any:
+def without(value: Any, path: list[str], mask: str) -> Any:
     """The value with what stands at the path masked; `*` is any name or place."""
     if not path:
-        return MASK
+        return mask
     first, rest = path[0], path[1:]
     if isinstance(value, dict):
-        return {k: without(v, rest) if first in ("*", k) else v for k, v in value.items()}
+        return {k: without(v, rest, mask) if first in ("*", k) else v for k, v in value.items()}
     if isinstance(value, list):
         hit = enumerate(value)
-        return [without(v, rest) if first in ("*", str(n)) else v for n, v in hit]
+        return [without(v, rest, mask) if first in ("*", str(n)) else v for n, v in hit]
     return value
+
+
+TOKEN_PATH = re.compile(r"(/callbacks/+)[^/\s?\"']+")
+TOKEN = re.compile(r"\b[0-9a-f]{32}\b")  # as callback tokens look
+
+
+def path(text: str) -> str:
+    """Any text in which a path may stand, without the token of a callback."""
+    return TOKEN_PATH.sub(rf"\1{MASK}", text)
+
+
+def tokens(text: str) -> str:
+    return TOKEN.sub(MASK, text)
 
 
 # A connection's URL as it should be; of anything else nothing is shown.

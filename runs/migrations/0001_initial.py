@@ -175,15 +175,17 @@ class Migration(migrations.Migration):
                         name="run_oldest",
                     ),
                     models.Index(
-                        condition=models.Q(("status", "RUNNING")), fields=["owner"], name="run_busy"
+                        condition=models.Q(("deadline_at__isnull", False)),
+                        fields=["owner"],
+                        name="run_busy",
                     ),
                     models.Index(
-                        condition=models.Q(("status", "RUNNING")),
+                        condition=models.Q(("deadline_at__isnull", False)),
                         fields=["deadline_at"],
                         name="run_overdue",
                     ),
                     models.Index(
-                        condition=models.Q(("status", "CALLBACK_PENDING")),
+                        condition=models.Q(("callback_deadline__isnull", False)),
                         fields=["callback_deadline", "id"],
                         name="run_callback_due",
                     ),
@@ -286,9 +288,9 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(("status", "CALLBACK_PENDING"), _negated=True),
-                            ("callback_deadline__isnull", False),
-                            _connector="OR",
+                            ("status", "CALLBACK_PENDING"),
+                            ("callback_deadline__isnull", True),
+                            _connector="XOR",
                         ),
                         name="run_pending_has_deadline",
                     ),

@@ -205,3 +205,23 @@ def test_a_key_needs_no_csrf_token():
     made.client.handler.enforce_csrf_checks = True
     body = {"name": "t", "target_url": "http://svc/", "every": 60}
     assert made.post("tasks", body).status_code == 201
+
+
+def test_a_body_in_chunks_is_refused_rather_than_taken_for_none(api):
+    task = make_task()
+    answer = api.client.generic(
+        "PATCH",
+        f"/api/v1/tasks/{task.pk}",
+        b"",
+        "application/json",
+        headers={"transfer-encoding": "chunked"},
+        CONTENT_LENGTH="",
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
+    assert "Content-Length" in answer.json()["message"]
+
+
+def test_the_message_tells_the_first_of_what_is_wrong(api):
+    told = api.post("tasks", {"name": "", "every": "soon", "target_url": "http://svc/"}).json()
+    assert told["message"].startswith("name: ")
+    assert told["message"].endswith("(and 1 more)")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import origin, up
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.faults, pytest.mark.fuzz]
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",

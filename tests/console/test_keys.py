@@ -203,3 +203,9 @@ def test_nobody_but_an_administrator_makes_or_revokes_keys(editor):
     assert (editor.get(ADD).status_code, editor.post(ADD, {"name": "x"}).status_code) == (403, 403)
     assert revoke(editor, ApiKey.objects.get()).status_code == 403
     assert snapshot(ApiKey) == before
+
+
+def test_a_key_cannot_be_made_that_has_expired_already(console):
+    answer = add(console, name="late", expires_at_0="2020-01-01", expires_at_1="00:00:00")
+    assert "Must be in the future." in str(errors(answer))
+    assert ApiKey.objects.count() == 0

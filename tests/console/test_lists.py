@@ -29,7 +29,7 @@ def named(browser, query, model=Task):
         ("", ["clean up", "mail", "stats"]),
         ("q=STAT", ["stats"]),
         ("q=billing", ["stats"]),
-        ("q=mailer", ["mail"]),
+        ("q=mailer", []),  # who may not see the secrets of a URL does not search it
         ("q=billing+stats", ["stats"]),
         ("q=%25", []),
         ("q=nowhere", []),

@@ -12,7 +12,7 @@ from django.test import Client, RequestFactory
 from cronjob import middleware
 from cronjob.lib.log import JsonFormatter, request_id
 from tests import marks
-from tests.factories import make_api
+from tests.factories import make_api, make_user
 
 pytestmark = marks.sqlite
 
@@ -219,7 +219,7 @@ def test_the_query_is_not_in_the_line(access):
 def test_the_token_of_a_callback_is_not_in_the_line(access, path, method):
     client.generic(method, path.format(TOKEN))
     (line,) = access()
-    assert line["path"] == path.format("***").rstrip("/")
+    assert line["path"] == path.format("********").rstrip("/")
     assert TOKEN not in json.dumps(line)
 
 
@@ -315,3 +315,21 @@ def test_what_is_posted_to_a_path_with_a_slash_arrives():
 def test_the_console_is_found_without_its_slash():
     answer = client.get("/admin")
     assert (answer.status_code, answer["Location"]) == (301, "/admin/")
+
+
+def test_the_line_says_who_asked(access):
+    make_api("read", name="ci").get("tasks")
+    browser = Client()
+    browser.force_login(make_user("ada", is_superuser=True))
+    browser.get("/api/v1/tasks")
+    assert [line["user"] for line in access()] == ["key ci", "ada"]
+
+
+def test_the_host_that_a_trusted_proxy_tells_is_the_one_of_links(trust):
+    key = make_api("read")
+    through = {"host": "testserver", "x_forwarded_for": CLIENT, "x_forwarded_host": "localhost"}
+    told = key.get("/api/v1", **through).json()
+    assert told["tasks"] == "http://localhost/api/v1/tasks"
+    trust()
+    told = key.get("/api/v1", **through).json()
+    assert told["tasks"] == "http://testserver/api/v1/tasks"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.processes import answering, origin, run, running, up
+from tests.processes import ROOT, answering, origin, run, running, up
 
 pytestmark = pytest.mark.faults
 TASKS = "/api/v1/tasks"
@@ -157,12 +157,14 @@ def test_a_database_that_is_down_is_one_clear_line(tmp_path):
         ({"CRONJOB_DEBUG": "1"}, "CRONJOB_DEBUG"),
         ({"CRONJOB_ALLOWED_HOSTS": "*"}, "CRONJOB_ALLOWED_HOSTS"),
         ({"CRONJOB_LEASE_SECONDS": "5"}, "CRONJOB_BEAT_SECONDS"),
+        ({"CRONJOB_SECRET_KEY": "short"}, "CRONJOB_SECRET_KEY"),
+        ({"CRONJOB_DEFAULT_HEADERS": '{"Host": "x"}'}, "CRONJOB_DEFAULT_HEADERS"),
     ],
 )
 def test_a_bad_setting_is_one_clear_line_for_up_and_for_gunicorn(tmp_path, variables, word):
     said = one_line(run("manage.py", "up", "--port", "0", data_dir=tmp_path, **variables))
     assert word in said
-    variables |= {"CRONJOB_SECRET_KEY": "k" * 50}
+    variables = {"CRONJOB_SECRET_KEY": "k" * 50} | variables
     conf = ("-m", "gunicorn", "-c", "cronjob/gunicorn.conf.py", "cronjob.wsgi")
     assert word in one_line(run(*conf, data_dir=tmp_path, **variables))
 
@@ -203,3 +205,39 @@ def test_many_clients_at_once_are_all_answered(tmp_path):
         for thread in threads:
             thread.join()
         assert codes == [200] * 80
+
+
+def test_it_can_be_started_from_anywhere_and_means_paths_from_there(tmp_path):
+    command = (str(ROOT / "manage.py"), "up", "--port", "0")
+    with running(*command, data_dir=Path("here"), directory=tmp_path) as process:
+        assert answering(origin(process))
+        assert get(process, TASKS, key(process)).status_code == 200
+    assert (tmp_path / "here" / "cronjob.sqlite3").exists()
+    assert not (ROOT / "here").exists()
+
+
+def test_a_key_file_left_empty_is_made_anew(tmp_path):
+    (tmp_path / "secret_key").touch(mode=0o600)
+    with up(tmp_path) as process:
+        assert get(process, TASKS, key(process)).status_code == 200
+    assert len((tmp_path / "secret_key").read_text()) >= 50
+
+
+def test_an_unknown_setting_is_warned_about_once_at_the_start(tmp_path):
+    with up(tmp_path, CRONJOB_SLOT="3") as process:
+        assert process.output.count("There is no setting CRONJOB_SLOT") == 1
+        assert "Did you mean CRONJOB_SLOTS?" in process.output
+
+
+def test_a_slow_client_keeps_nobody_from_writing(tmp_path):
+    with up(tmp_path) as process:
+        text, base = key(process), origin(process)
+        host, port = base.removeprefix("http://").split(":")
+        head = f"POST {TASKS} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {text}\r\n"
+        with socket.create_connection((host, int(port))) as slow:
+            slow.sendall(f'{head}Content-Length: 100\r\n\r\n{{"name"'.encode())
+            for _ in range(5):  # would wait for the slow one, were the database kept for it
+                body = {"name": os.urandom(8).hex(), "target_url": "http://svc/", "every": 60}
+                headers = {"Authorization": f"Bearer {text}"}
+                answer = requests.post(base + TASKS, json=body, headers=headers, timeout=15)
+                assert answer.status_code == 201

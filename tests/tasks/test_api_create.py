@@ -53,7 +53,7 @@ def test_the_least_makes_a_task_with_the_documented_defaults(api):
         "misfire_grace_seconds": 60, "catchup_limit": 5, "start_deadline_seconds": None,
         "on_lost": "RETRY", "priority": "NORMAL", "callback_method": "POST",
         "callback_timeout_sec": 300, "work": None, "status": "ENABLED", "version": 1,
-        "ended": False, "next_run_at": None, "last_run": None,
+        "ended": False, "next_run_at": None, "last_run": None, "disabled_reason": "",
     }  # fmt: skip
 
 
@@ -148,6 +148,8 @@ BAD = [
     ("cron_expr", {"every": None, "cron_expr": "50-10 * * * *"}),
     ("cron_expr", {"every": None, "cron_expr": "10-10 * * * *"}),
     ("cron_expr", {"every": None, "cron_expr": "0 0 30 2 *"}),
+    ("cron_expr", {"every": None, "cron_expr": "*/90 * * * * *"}),
+    ("cron_expr", {"every": None, "cron_expr": "0 */25 * * *"}),
     ("cron_expr", {"every": None, "cron_expr": "٥ * * * *"}),
     ("cron_expr", {"every": None, "cron_expr": "0," * 200 + "0 * * * *"}),
     ("cron_expr", {"every": None, "cron_expr": ""}),

@@ -1,10 +1,11 @@
 import pytest
 
+from cronjob.lib.masking import MASK
 from runs.models import TaskRun
 from runs.states import FINAL, WAITING, Status
 from tasks.models import Task
 from tests import marks
-from tests.factories import NOON, make_run, make_task
+from tests.factories import NOON, make_api, make_run, make_task
 
 pytestmark = marks.both
 
@@ -215,3 +216,53 @@ def test_enabling_is_a_new_version_once(api, method):
 def test_a_verb_knows_its_fields(api):
     answer = api.post(f"tasks/{make_task().pk}/disable", {"reson": "typo"})
     assert answer.json()["fields"] == {"reson": ["There is no such field."]}
+
+
+def test_work_is_not_merged_into_another_kind_of_work_and_a_null_takes_a_part_away(api):
+    work = {"queue": "q", "job_type": "t", "subject": "s"}
+    task = make_task(exec_type="JOB", target_url="", work=work)
+    told = api.patch(f"tasks/{task.pk}", {"work": {"subject": None}}).json()
+    assert told["work"] == {"queue": "q", "job_type": "t"}
+    told = api.patch(f"tasks/{task.pk}", {"exec_type": "NODE", "work": {"model": "m"}}).json()
+    assert told["work"] == {"model": "m"}
+
+
+def test_a_once_task_that_has_fired_can_be_put_back_as_it_was_read(api):
+    task = make_task(run_at=NOON, ended=True)
+    answer = api.put(f"tasks/{task.pk}", api.get(f"tasks/{task.pk}").json())
+    assert (answer.status_code, answer.json()["version"]) == (200, 1)
+
+
+SECRET = {"Authorization": "Bearer s3cret", "X-Mine": "own", "Accept": "*/*"}
+
+
+def make_secretive():
+    return make_task(
+        target_url="http://one/",
+        headers=SECRET,
+        secret_headers=["X-Mine"],
+        body_template='{"password": "s3cret", "n": 1}',
+        secret_paths=["password"],
+    )
+
+
+def test_a_masked_reading_put_back_keeps_the_secrets(api):
+    task = make_secretive()
+    told = make_api("read").get(f"tasks/{task.pk}").json()
+    assert told["headers"]["Authorization"] == MASK
+    assert api.patch(f"tasks/{task.pk}", {"headers": told["headers"]}).status_code == 200
+    assert Task.objects.get().headers == SECRET
+
+
+def test_secrets_meant_for_one_host_do_not_go_to_another(api):
+    task = make_secretive()
+    told = api.patch(f"tasks/{task.pk}", {"target_url": "http://one/elsewhere"}).json()
+    assert told["headers"] == SECRET
+    told = api.patch(f"tasks/{task.pk}", {"target_url": "http://two/"}).json()
+    assert (told["headers"], told["body_template"]) == (
+        {"Accept": "*/*"},
+        '{"password": "", "n": 1}',
+    )
+    given = {"target_url": "http://three/", "headers": {"Authorization": "Bearer new"}}
+    told = api.patch(f"tasks/{task.pk}", given).json()
+    assert told["headers"] == {"Authorization": "Bearer new"}

@@ -1,9 +1,11 @@
 """The one-command start: everything there is, on the embedded default, under one supervisor."""
 
+import os
 import secrets
 import socket
 import sys
 from argparse import BooleanOptionalAction
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -77,6 +79,8 @@ def make_secret_key() -> None:
     if settings.CRONJOB_SECRET_KEY or settings.CRONJOB_SECRET_KEY_FILE:
         return
     path = environ.directory(settings.CRONJOB_DATA_DIR) / "secret_key"
+    if path.exists() and not path.read_text().strip():
+        path.unlink()  # left empty by a full disk: a key was never in it
     if not path.exists():
         environ.write_privately(path, secrets.token_urlsafe(64))
     settings.SECRET_KEY = path.read_text().strip()
@@ -131,6 +135,7 @@ def web_child(listener: socket.socket, origin: str, *, host: str, with_demo: boo
     environment = {
         "CRONJOB_BASE_URL": settings.CRONJOB_BASE_URL or origin,
         "CRONJOB_BIND": f"fd://{listener.fileno()}",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(settings.ROOT), os.getenv("PYTHONPATH")))),
         "CRONJOB_DEMO": "1" if with_demo else "0",
     }
     if host not in ANYWHERE and host not in settings.ALLOWED_HOSTS:
@@ -139,6 +144,6 @@ def web_child(listener: socket.socket, origin: str, *, host: str, with_demo: boo
         name="web",
         command=[sys.executable, "-m", "gunicorn", "-c", conf],
         environment=environment,
-        directory=settings.ROOT,
+        directory=Path.cwd(),  # where relative paths in the environment are meant from
         keeps=(listener.fileno(),),
     )

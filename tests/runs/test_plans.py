@@ -1,0 +1,94 @@
+"""Every poll is one range of one index, however many runs there ever were."""
+
+import pytest
+from django.db import connection
+
+from runs.models import TaskRun
+from runs.states import FINAL, Status
+from tasks.models import Task
+from tests import marks
+from tests.factories import MINUTE, NOON, make_run, make_task
+
+pytestmark = marks.both
+DONE, OPEN = 20_000, 40
+
+
+@pytest.fixture
+def history(db):
+    """Many runs that are over, few that are not, and what the planner knows of them."""
+    task = make_task()
+    first = make_run(task=task, status=Status.SUCCESS, moment=NOON - 10 * MINUTE)
+    own = ("id", "uuid", "moment")
+    columns = [f.column for f in TaskRun._meta.concrete_fields if f.name not in own]
+    listed = ", ".join(f'"{column}"' for column in columns)
+    shown = ", ".join(f'r."{column}"' for column in columns)
+    if connection.vendor == "sqlite":
+        series = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %s)"
+        uuid, moment = "lower(hex(randomblob(16)))", "datetime(r.moment, '-' || n || ' seconds')"
+    else:
+        series = "WITH s AS (SELECT generate_series(1, %s) AS n)"
+        uuid, moment = "gen_random_uuid()", "r.moment - n * interval '1 second'"
+    sql = (
+        f'{series} INSERT INTO task_runs ("uuid", "moment", {listed}) '
+        f"SELECT {uuid}, {moment}, {shown} FROM s, task_runs r WHERE r.id = %s"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [DONE, first.pk])
+    for _ in range(OPEN):
+        make_run(task=task)
+        make_run(status=Status.RUNNING, owner="host:1:boot")
+        make_run(status=Status.CALLBACK_PENDING)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return task
+
+
+def test_what_is_ready_is_one_range_of_an_index(history):
+    poll = TaskRun.objects.ready(NOON).filter(priority=2)
+    plan = poll[:200].explain()
+    assert "run_ready" in plan or "run_oldest" in plan  # both hold what waits and nothing else
+
+
+def test_what_waited_longest_is_one_range_of_its_index(history):
+    oldest = TaskRun.objects.filter(ready_at__lte=NOON).order_by("ready_at", "id")
+    assert "run_oldest" in oldest[:200].explain()
+
+
+@pytest.mark.parametrize(
+    ("index", "fields"),
+    [
+        ("run_busy", {"deadline_at__isnull": False, "owner": "host:1:boot"}),
+        ("run_overdue", {"deadline_at__lt": NOON}),
+        ("run_callback_due", {"callback_deadline__lt": NOON}),
+    ],
+)
+def test_what_is_swept_is_found_by_its_index(history, index, fields):
+    plan = TaskRun.objects.filter(**fields).explain()
+    assert index in plan or "run_overdue" in plan  # both hold what is running and nothing else
+
+
+def test_what_of_a_task_is_not_over_is_found_without_its_history(history):
+    waiting = TaskRun.objects.filter(task=history).waiting()
+    plan = waiting.explain()
+    assert "run_open_of_task" in plan or "run_ready" in plan or "run_oldest" in plan
+    assert waiting.count() == OPEN
+
+
+def test_the_newest_run_of_a_task_and_the_failed_of_all_are_found_by_an_index(history):
+    newest = TaskRun.objects.filter(task=make_run().task).order_by("-id")[:1]
+    assert "run_of_task" in newest.explain()
+    failed = TaskRun.objects.filter(status=Status.FAILED).order_by("-id")[:20]
+    assert "run_by_status" in failed.explain()
+    by_time = TaskRun.objects.filter(task=history, scheduled_time__lt=NOON - 20 * MINUTE)
+    assert "by_time" in by_time.order_by("scheduled_time")[:20].explain()
+
+
+def test_what_prune_takes_is_one_range_of_its_index(history):
+    old = TaskRun.objects.filter(status=Status.SUCCESS, end_time__lt=NOON - MINUTE)
+    assert "run_ended" in old.order_by("end_time")[:200].explain()
+    assert Status.SUCCESS in FINAL
+
+
+def test_a_page_of_tasks_does_not_load_what_their_runs_received(history):
+    (run,) = TaskRun.objects.newest_of(Task.objects.filter(pk=history.pk)).values()
+    assert "response_body" in run.get_deferred_fields()
