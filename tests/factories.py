@@ -61,7 +61,7 @@ def make_run(**fields: Any) -> TaskRun:
     return TaskRun.objects.create(**values)
 
 
-def make_tasks(count: int, **fields: Any) -> None:
+def make_tasks(count: int, *, prefix: str = "copy ", **fields: Any) -> None:
     """Very many tasks, copied from one inside the database."""
     first = make_task(**fields)
     own = ("id", "uuid", "name", "live_name")
@@ -75,7 +75,7 @@ def make_tasks(count: int, **fields: Any) -> None:
         uuid, source = "gen_random_uuid()", "s"
     sql = (
         f'{series} INSERT INTO tasks ("uuid", "name", {listed}) '
-        f"SELECT {uuid}, 'copy ' || n, {listed} FROM {source}, tasks WHERE tasks.id = %s"
+        f"SELECT {uuid}, '{prefix}' || n, {listed} FROM {source}, tasks WHERE tasks.id = %s"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [count, first.pk])
