@@ -14,15 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.lib.test_two_writers import SEED, TRANSACTIONS, WRITER  # noqa: E402
+from tests.lib.test_two_writers import OWN, TRANSACTIONS, prepare, write_at_once  # noqa: E402
 from tests.processes import environment, origin, run, up  # noqa: E402
 from tests.servers import Postgres  # noqa: E402
 
-OWN = {
-    "CRONJOB_SECRET_KEY": "k" * 50,
-    "DJANGO_SETTINGS_MODULE": "cronjob.settings",
-    "PYTHONPATH": str(ROOT),
-}
 TASKS = 100_000
 
 POLL = f"""
@@ -71,19 +66,9 @@ def start_and_stop() -> Iterator[str]:
 
 def two_writers() -> Iterator[str]:
     with place() as directory:
-        run("manage.py", "migrate", data_dir=directory, **OWN).check_returncode()
-        run("-c", SEED, data_dir=directory, **OWN).check_returncode()
+        prepare(directory)
         begun = time.monotonic()
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITER, str(TRANSACTIONS)],
-                env=environment(directory, **OWN),
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for _ in range(2)
-        ]
-        locked = [writer.communicate()[0].strip() for writer in writers]
+        locked = write_at_once(directory)
         rate = 2 * TRANSACTIONS / (time.monotonic() - begun)
     told = f"`database is locked`: {' + '.join(locked)}; {rate:.0f} transactions a second"
     yield f"| two writers on SQLite, {2 * TRANSACTIONS} transactions of four statements | {told} |"

@@ -20,7 +20,6 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
         "trigger",
         "attempt",
         "scheduled_time",
-        "start_time",
         "response_code",
         "error_message",
     )

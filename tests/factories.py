@@ -63,22 +63,29 @@ def make_run(**fields: Any) -> TaskRun:
 
 def make_tasks(count: int, *, prefix: str = "copy ", **fields: Any) -> None:
     """Very many tasks, copied from one inside the database."""
-    first = make_task(**fields)
-    own = ("id", "uuid", "name", "live_name")
-    columns = [f.column for f in Task._meta.concrete_fields if f.name not in own]
-    listed = ", ".join(f'"{column}"' for column in columns)
-    if connection.vendor == "sqlite":
+    copy(make_task(**fields), count, name=f"'{prefix}' || n")
+
+
+def copy(row: Any, count: int, **differing: str) -> None:
+    """Copies of a row; an expression of SQL over `n` for each column in which they differ."""
+    sqlite = connection.vendor == "sqlite"
+    differing["uuid"] = "lower(hex(randomblob(16)))" if sqlite else "gen_random_uuid()"
+    columns = {
+        field.column: differing.get(field.column, f'"{field.column}"')
+        for field in row._meta.concrete_fields
+        if not (field.primary_key or field.generated)
+    }
+    names = ", ".join(f'"{name}"' for name in columns)
+    series = "WITH s AS (SELECT generate_series(1, %s) AS n)"
+    if sqlite:
         series = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %s)"
-        uuid, source = "lower(hex(randomblob(16)))", "s"
-    else:
-        series = "WITH s AS (SELECT generate_series(1, %s) AS n)"
-        uuid, source = "gen_random_uuid()", "s"
+    table = row._meta.db_table
     sql = (
-        f'{series} INSERT INTO tasks ("uuid", "name", {listed}) '
-        f"SELECT {uuid}, '{prefix}' || n, {listed} FROM {source}, tasks WHERE tasks.id = %s"
+        f'{series} INSERT INTO "{table}" ({names}) '
+        f'SELECT {", ".join(columns.values())} FROM s, "{table}" WHERE id = %s'
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, [count, first.pk])
+        cursor.execute(sql, [count, row.pk])
 
 
 def make_user(name: str, *, group: str = "", **fields: Any) -> User:
@@ -127,8 +134,3 @@ class Api:
 
 def make_api(*scopes: str, **fields: Any) -> Api:
     return Api(make_key(*scopes, **fields))
-
-
-def explain(queryset: Any) -> str:
-    """The plan of a query, on either database."""
-    return str(queryset.explain())

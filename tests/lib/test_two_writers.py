@@ -42,31 +42,37 @@ make_run(trigger="MANUAL")
 """
 
 
-def test_two_writers_with_thousands_of_transactions_never_find_the_database_locked(tmp_path):
-    variables = {
-        "CRONJOB_SECRET_KEY": "k" * 50,
-        "DJANGO_SETTINGS_MODULE": "cronjob.settings",
-        "PYTHONPATH": str(ROOT),
-    }
-    assert run("manage.py", "migrate", data_dir=tmp_path, **variables).returncode == 0
-    seeded = run("-c", SEED, data_dir=tmp_path, **variables)
-    assert seeded.returncode == 0, seeded.stderr
-    writers = [
+OWN = {
+    "CRONJOB_SECRET_KEY": "k" * 50,
+    "DJANGO_SETTINGS_MODULE": "cronjob.settings",
+    "PYTHONPATH": str(ROOT),
+}
+COUNT = (
+    "import django; django.setup()\nfrom runs.models import TaskRun; print(TaskRun.objects.count())"
+)
+
+
+def prepare(directory):
+    run("manage.py", "migrate", data_dir=directory, **OWN).check_returncode()
+    run("-c", SEED, data_dir=directory, **OWN).check_returncode()
+
+
+def write_at_once(directory, *, writers=2):
+    """How often each of the writers found the database locked."""
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(TRANSACTIONS)],
-            env=environment(tmp_path, **variables),
+            env=environment(directory, **OWN),
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2)
+        for _ in range(writers)
     ]
-    said = [writer.communicate(timeout=120)[0].strip() for writer in writers]
-    assert said == ["0", "0"]
-    count = run(
-        "-c",
-        "import django; django.setup()\n"
-        "from runs.models import TaskRun; print(TaskRun.objects.count())",
-        data_dir=tmp_path,
-        **variables,
-    )
+    return [process.communicate(timeout=120)[0].strip() for process in processes]
+
+
+def test_two_writers_with_thousands_of_transactions_never_find_the_database_locked(tmp_path):
+    prepare(tmp_path)
+    assert write_at_once(tmp_path) == ["0", "0"]
+    count = run("-c", COUNT, data_dir=tmp_path, **OWN)
     assert count.stdout.strip() == str(2 * TRANSACTIONS + 1)

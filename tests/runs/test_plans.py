@@ -7,7 +7,7 @@ from runs.models import TaskRun
 from runs.states import FINAL, Status
 from tasks.models import Task
 from tests import marks
-from tests.factories import MINUTE, NOON, make_run, make_task
+from tests.factories import MINUTE, NOON, copy, make_run, make_task
 
 pytestmark = marks.both
 DONE, OPEN = 20_000, 40
@@ -18,22 +18,11 @@ def history(db):
     """Many runs that are over, few that are not, and what the planner knows of them."""
     task = make_task()
     first = make_run(task=task, status=Status.SUCCESS, moment=NOON - 10 * MINUTE)
-    own = ("id", "uuid", "moment")
-    columns = [f.column for f in TaskRun._meta.concrete_fields if f.name not in own]
-    listed = ", ".join(f'"{column}"' for column in columns)
-    shown = ", ".join(f'r."{column}"' for column in columns)
-    if connection.vendor == "sqlite":
-        series = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %s)"
-        uuid, moment = "lower(hex(randomblob(16)))", "datetime(r.moment, '-' || n || ' seconds')"
-    else:
-        series = "WITH s AS (SELECT generate_series(1, %s) AS n)"
-        uuid, moment = "gen_random_uuid()", "r.moment - n * interval '1 second'"
-    sql = (
-        f'{series} INSERT INTO task_runs ("uuid", "moment", {listed}) '
-        f"SELECT {uuid}, {moment}, {shown} FROM s, task_runs r WHERE r.id = %s"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [DONE, first.pk])
+    earlier = {
+        "sqlite": "datetime(moment, '-' || n || ' seconds')",
+        "postgresql": "moment - n * interval '1 second'",
+    }
+    copy(first, DONE, moment=earlier[connection.vendor])
     for _ in range(OPEN):
         make_run(task=task)
         make_run(status=Status.RUNNING, owner="host:1:boot")

@@ -9,7 +9,7 @@ from django.db.models.deletion import ProtectedError
 
 from tasks.models import Task
 from tests import marks
-from tests.factories import MINUTE, NOON, SECOND, explain, make_run, make_task, make_tasks
+from tests.factories import MINUTE, NOON, SECOND, make_run, make_task, make_tasks
 
 pytestmark = marks.both
 
@@ -233,7 +233,7 @@ def test_the_poll_is_one_range_of_one_index_among_100_000_tasks():
     for now, due in ((NOON - SECOND, 0), (NOON, 300), (NOON + DAY, 99_801)):
         polled = Task.objects.due(now)
         next_one = polled.values_list("next_run_at")
-        for plan in (explain(polled[:200]), explain(next_one[:1])):
+        for plan in (polled[:200].explain(), next_one[:1].explain()):
             assert "task_due" in plan, plan
             for detour in ("Seq Scan", "SCAN tasks", "Sort", "TEMP B-TREE"):
                 assert detour not in plan, plan
