@@ -149,7 +149,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
 
     def list(self, request: Request) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(self.told(page, many=True))
+        return self.get_paginated_response(self.told(page))
 
     # A body is read before a transaction begins: nobody waits for a slow client's.
 
@@ -240,9 +240,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             now = clock.now()
             task = self.locked(request, values)
             planned = task.run_at
-            new = scheduled(values, current=task if partial else None)
-            if "headers" in new:
-                new["headers"] = unmasked(new["headers"], task)
+            new = scheduled(values, current=task if partial else None) | unmasked(values, task)
             for name, value in (new if partial else defaults() | new).items():
                 setattr(task, name, value)
             self.check(task, now=now, rescheduled=task.run_at != planned)
@@ -271,12 +269,12 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
 
     def one(self, task: Task, code: int = status.HTTP_200_OK, **headers: str) -> Response:
         headers["ETag"] = f'"{task.version}"'
-        return Response(self.told([task], many=True)[0], status=code, headers=headers)
+        return Response(self.told([task])[0], status=code, headers=headers)
 
-    def told(self, tasks: Any, *, many: bool) -> Any:
+    def told(self, tasks: Any) -> Any:
         whole = allows(self.request, "write")  # others do not see the secrets of a task
         context = {"last_runs": TaskRun.objects.newest_of(tasks), "whole": whole}
-        return TaskSerializer(tasks, many=many, context=context).data
+        return TaskSerializer(tasks, many=True, context=context).data
 
 
 def matches(header: str | None, version: int) -> bool:
@@ -296,8 +294,8 @@ def defaults() -> dict[str, Any]:
     return {f.name: f.get_default() for f in Task._meta.fields if f.name not in kept}
 
 
-def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, Any]:
-    """The values with exactly one schedule, whichever way it was said; `current` may keep its."""
+def merged(values: Mapping[str, Any], *, current: Task | None) -> dict[str, Any]:
+    """The values of columns, with the parts of nested objects that were left out."""
     values = {name: value for name, value in values.items() if name not in ("status", "version")}
     if isinstance(policy := values.get("retry_policy"), dict):
         values["retry_policy"] = (
@@ -307,6 +305,12 @@ def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, A
         same = current and values.get("exec_type", current.exec_type) == current.exec_type
         whole = ((current.work if current and same else None) or {}) | work
         values["work"] = {name: part for name, part in whole.items() if part is not None}
+    return values
+
+
+def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, Any]:
+    """The values with exactly one schedule, whichever way it was said; `current` may keep its."""
+    values = merged(values, current=current)
     kind = values.get("schedule_kind")
     given = [k for k, field in MOMENT_FIELD.items() if values.get(field) is not None]
     if len(given) > 1 or (given and kind not in (None, given[0])):
@@ -328,13 +332,20 @@ def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, A
     )
 
 
-def unmasked(headers: dict[str, str], task: Task) -> dict[str, str]:
+def unmasked(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """What comes back masked, as somebody read it who may not see it, stays what it is."""
-    kept = {name.lower(): value for name, value in task.headers.items()}
-    return {
-        name: kept.get(name.lower(), value) if value == masking.MASK else value
-        for name, value in headers.items()
+    found = {
+        name: getattr(task, name)
+        for name, shown in task.masked().items()
+        if values.get(name) == shown
     }
+    if isinstance(headers := values.get("headers"), dict):
+        kept = {name.lower(): value for name, value in task.headers.items()}
+        found["headers"] = {
+            name: kept.get(name.lower(), value) if value == masking.MASK else value
+            for name, value in headers.items()
+        }
+    return found
 
 
 def public(kind: str) -> str:

@@ -80,11 +80,6 @@ def parse(source: str) -> Template:
     return (_read if len(source) <= CACHED_LENGTH else _read.__wrapped__)(source)
 
 
-def validate(source: str) -> None:
-    """Raise TemplateError when the template cannot be read."""
-    _read.__wrapped__(source)
-
-
 @lru_cache(maxsize=1024)
 def _read(source: str) -> Template:
     parts: list[str | Placeholder] = []

@@ -13,7 +13,7 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronjob.lib.template import CACHED_LENGTH, NAMES, TemplateError, parse, validate
+from cronjob.lib.template import CACHED_LENGTH, NAMES, TemplateError, parse
 
 PARIS = ZoneInfo("Europe/Paris")
 VALUES: dict[str, object] = dict.fromkeys(NAMES, "é\n") | {
@@ -80,7 +80,7 @@ def test_a_placeholder_is_filled_in_and_all_else_is_kept(source: str, text: str)
 )
 def test_anything_else_is_refused(source: str, character: int, complaint: str) -> None:
     with pytest.raises(TemplateError) as caught:
-        validate(source)
+        parse(source)
     message = str(caught.value)
     assert message.startswith(f"Character {character}: ")
     assert all(help in message for help in (complaint, *NAMES, 'use {{ "{{" }} and {{ "}}" }}'))

@@ -238,7 +238,7 @@ SECRET = {"Authorization": "Bearer s3cret", "X-Mine": "own", "Accept": "*/*"}
 
 def make_secretive():
     return make_task(
-        target_url="http://one/",
+        target_url="http://one/?token=s3cret",
         headers=SECRET,
         secret_headers=["X-Mine"],
         body_template='{"password": "s3cret", "n": 1}',
@@ -251,7 +251,11 @@ def test_a_masked_reading_put_back_keeps_the_secrets(api):
     told = make_api("read").get(f"tasks/{task.pk}").json()
     assert told["headers"]["Authorization"] == MASK
     assert api.patch(f"tasks/{task.pk}", {"headers": told["headers"]}).status_code == 200
-    assert Task.objects.get().headers == SECRET
+    assert api.put(f"tasks/{task.pk}", told).json()["version"] == 1
+    kept = Task.objects.get()
+    assert kept.headers == SECRET
+    assert kept.target_url == "http://one/?token=s3cret"
+    assert kept.body_template == '{"password": "s3cret", "n": 1}'
 
 
 def test_secrets_meant_for_one_host_do_not_go_to_another(api):
