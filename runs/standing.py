@@ -7,12 +7,15 @@ from django.db import IntegrityError, transaction
 
 from cronjob.lib import masking
 from runs.models import TaskRun
-from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
+from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
 
 logger = logging.getLogger(__name__)
 
 # Enabling and disabling are verbs of their own.
 EDITABLE = [f.name for f in Task._meta.fields if f.editable and f.name not in ("id", "status")]
+
+
+STANDING = ("status", "ended", "next_moment", "next_run_at")
 
 
 class NameTaken(Exception):
@@ -22,8 +25,8 @@ class NameTaken(Exception):
 def create(task: Task, *, now: datetime) -> None:
     """Save a new task."""
     task.created_at = task.updated_at = now
-    if task.schedule_kind == ScheduleKind.EVERY:
-        task.anchor = task.start_at or now.replace(microsecond=0)
+    task.set_anchor(now=now)
+    task.rearm(now=now)
     save(task)
     log("create", task)
 
@@ -39,9 +42,8 @@ def edit(task: Task, *, now: datetime) -> list[str]:
     task.version += 1
     task.updated_at = now
     if set(changed) & set(SCHEDULE_FIELDS):
-        task.ended = False
-    if task.schedule_kind == ScheduleKind.EVERY and (task.start_at or task.anchor is None):
-        task.anchor = task.start_at or now.replace(microsecond=0)
+        task.set_anchor(now=now)
+        task.rearm(now=now)
     save(task)
     log("edit", task)
     return changed
@@ -108,7 +110,7 @@ def delete(task: Task, *, now: datetime) -> None:
 def held(task: Task) -> Task:
     """The task as it stands by now, kept as it is until the transaction ends."""
     now = Task.objects.select_for_update().get(pk=task.pk)
-    for field in ("status", "disabled_reason", "version", "deleted"):
+    for field in ("status", "disabled_reason", "version", "deleted", "anchor", *SCHEDULE_FIELDS):
         setattr(task, field, getattr(now, field))
     return task
 
@@ -116,11 +118,13 @@ def held(task: Task) -> Task:
 def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None:
     if task.status == status and task.disabled_reason == reason:
         return
-    task.status = status
+    if task.status != status:
+        task.status = status
+        task.rearm(now=now)
     task.disabled_reason = reason
     task.version += 1
     task.updated_at = now
-    task.save(update_fields=("status", "disabled_reason", "version", "updated_at"))
+    task.save(update_fields=(*STANDING, "disabled_reason", "version", "updated_at"))
 
 
 def log(action: str, task: Task) -> None:

@@ -1,22 +1,30 @@
 """Tasks in the console: a list one can read, and a form in the order one thinks."""
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import path
+from django.utils.safestring import SafeString
 
 from cronjob.console import base
 from cronjob.lib import clock, duration
 from runs import standing
-from tasks.forms import TaskForm
-from tasks.models import ScheduleKind, Task, TaskStatus
+from tasks.forms import ScheduleForm, TaskForm
+from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
+from tasks.preview import upcoming
+from tasks.rules import zones
 
 
 @admin.register(Task)
 class TaskAdmin(base.ConsoleAdmin):
     form = TaskForm
-    list_display = ("name", "state", "schedule", "target", "tagged", "next_run_at")
+    list_display = ("name", "state", "schedule", "target", "tagged", "next_run")
     list_display_links = ("name",)
     list_filter = (
         ("status", base.ChoicesDropdownFilter),
@@ -28,7 +36,7 @@ class TaskAdmin(base.ConsoleAdmin):
     actions = ("enable", "disable")
     view_on_site = False
     empty_text = "No task yet. A task says which URL is called, when, and what if it goes wrong."
-    readonly_fields = ("disabled_reason",)
+    readonly_fields = ("disabled_reason", "coming")
     fieldsets = (
         (None, {"fields": ("name", "description", "tags", "disabled_reason", "opened_version")}),
         (
@@ -58,6 +66,7 @@ class TaskAdmin(base.ConsoleAdmin):
                     "start_at",
                     "end_at",
                     "jitter_seconds",
+                    "coming",
                 )
             },
         ),
@@ -148,6 +157,56 @@ class TaskAdmin(base.ConsoleAdmin):
     @base.display(description="Tags", label=True)
     def tagged(self, task: Task) -> list[str]:
         return task.tags
+
+    @base.display(description="Next run", ordering="next_run_at")
+    def next_run(self, task: Task) -> Any:
+        return task.next_run_at or ("ended" if task.ended else None)
+
+    # --- when it would run ---------------------------------------------------------------------
+
+    @base.display(description="Coming moments")
+    def coming(self, task: Task) -> SafeString:
+        """Asks `preview` again with every key, for what the form says now."""
+        return render_to_string("console/coming.html", {"task": task})
+
+    def get_urls(self) -> list[Any]:
+        own = path("preview/", self.admin_site.admin_view(self.preview), name="tasks_task_preview")
+        return [own, *super().get_urls()]
+
+    def preview(self, request: HttpRequest) -> HttpResponse:
+        """The next moments of a form as it stands; it changes nothing."""
+        if not (self.has_view_permission(request) or self.has_add_permission(request)):
+            raise PermissionDenied
+        pk = request.POST.get("task", "")
+        stored = self.get_queryset(request).filter(pk=pk).first() if pk.isdecimal() else None
+        task, problems = stored, list[str]()
+        if "schedule_kind" in request.POST:
+            task, problems = self.drafted(request, stored)
+        viewer = request.POST.get("viewer", "")
+        context = {
+            "problems": problems,
+            "task": task,
+            "moments": upcoming(task.schedule(), clock.now(), 10) if task else [],
+            "viewer": ZoneInfo(viewer) if viewer in zones() else None,
+        }
+        return render(request, "console/moments.html", context)
+
+    def drafted(self, request: HttpRequest, stored: Task | None) -> tuple[Task | None, list[str]]:
+        """A task with the schedule of the form; the rest of it does not matter here."""
+        draft = Task(name="draft", target_url="http://draft")
+        if stored:
+            draft.uuid, draft.anchor = stored.uuid, stored.anchor
+        form = self.get_form(request, form=ScheduleForm, fields=SCHEDULE_FIELDS)(
+            request.POST, instance=draft
+        )
+        if not form.is_valid():
+            return None, [
+                f"{form.fields[name].label if name in form.fields else name}: {problem}"
+                for name, told in form.errors.items()
+                for problem in told
+            ]
+        draft.set_anchor(now=clock.now())
+        return draft, []
 
     # --- what people do -----------------------------------------------------------------------
 

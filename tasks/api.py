@@ -1,6 +1,7 @@
 """Tasks over REST: what a client may say about a task, and the verbs it may use on one."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import django_filters
@@ -8,104 +9,33 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, status, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from cronjob.api import fields
 from cronjob.api.errors import ApiError, invalid, told_fields
 from cronjob.api.keys import allows
+from cronjob.api.paging import positive
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock, masking
 from runs import standing
 from runs.models import TaskRun
 from tasks import models
 from tasks.models import MOMENT_FIELD, Task, TaskStatus
+from tasks.preview import MOMENTS_MAX, upcoming
 from tasks.rules import PUBLIC
-
-
-class LastRunSerializer(serializers.Serializer[TaskRun]):
-    id = serializers.IntegerField()
-    status = serializers.CharField()
-    scheduled_time = fields.TimeField()
-    end_time = fields.TimeField(allow_null=True)
-
-
-class TaskSerializer(fields.StrictSerializer):
-    """A task as clients see it; judging whether its parts go together is Task.clean()."""
-
-    id = serializers.IntegerField(read_only=True)
-    uuid = serializers.UUIDField(read_only=True)
-    name = fields.TextField(max_length=128)
-    description = fields.TextField(max_length=512, allow_blank=True, required=False)
-    tags = serializers.ListField(child=fields.TextField(), required=False)
-    schedule_kind = serializers.ChoiceField(choices=models.ScheduleKind.choices, required=False)
-    cron_expr = fields.TextField(required=False, allow_null=True)
-    every = fields.DurationField(source="every_seconds", required=False, allow_null=True)
-    run_at = fields.TimeField(required=False, allow_null=True)
-    start_at = fields.TimeField(required=False, allow_null=True)
-    end_at = fields.TimeField(required=False, allow_null=True)
-    jitter = fields.DurationField(
-        source="jitter_seconds", zero=True, required=False, allow_null=True
-    )
-    timezone = fields.TextField(max_length=64, required=False)
-    exec_type = serializers.ChoiceField(choices=models.ExecType.choices, required=False)
-    http_method = serializers.ChoiceField(choices=models.HttpMethod.choices, required=False)
-    target_url = fields.TextField(max_length=2048, allow_blank=True, required=False)
-    headers = serializers.DictField(child=fields.TextField(allow_blank=True), required=False)
-    body_template = fields.TextField(allow_blank=True, trim_whitespace=False, required=False)
-    connect_timeout_seconds = fields.SecondsField(min_value=0.1, max_value=86400, required=False)
-    timeout_seconds = fields.SecondsField(min_value=0.1, max_value=86400, required=False)
-    follow_redirects = fields.FlagField(required=False)
-    secret_headers = serializers.ListField(child=fields.TextField(), required=False)
-    secret_paths = serializers.ListField(child=fields.TextField(), required=False)
-    retry_policy = serializers.DictField(required=False)
-    max_concurrency = fields.CountField(min_value=0, max_value=1000, required=False)
-    concurrency_policy = serializers.ChoiceField(
-        choices=models.ConcurrencyPolicy.choices, required=False
-    )
-    misfire_policy = serializers.ChoiceField(choices=models.MisfirePolicy.choices, required=False)
-    misfire_grace_seconds = fields.CountField(min_value=0, max_value=2**31 - 1, required=False)
-    catchup_limit = fields.CountField(min_value=0, max_value=1000, required=False)
-    start_deadline_seconds = fields.CountField(
-        min_value=1, max_value=2**31 - 1, required=False, allow_null=True
-    )
-    on_lost = serializers.ChoiceField(choices=models.OnLost.choices, required=False)
-    priority = fields.NamedChoiceField(models.Priority, required=False)
-    callback_method = serializers.ChoiceField(choices=models.CallbackMethod.choices, required=False)
-    callback_timeout_sec = fields.CountField(min_value=1, max_value=2**31 - 1, required=False)
-    work = serializers.DictField(required=False, allow_null=True)
-    status = serializers.ChoiceField(choices=models.TaskStatus.choices, required=False)
-    version = fields.CountField(required=False, help_text="Guards an edit; see If-Match.")
-    disabled_reason = serializers.CharField(read_only=True)
-    ended = serializers.BooleanField(read_only=True)
-    next_run_at = fields.TimeField(read_only=True, allow_null=True)
-    last_run = serializers.SerializerMethodField()
-    created_at = fields.TimeField(read_only=True)
-    updated_at = fields.TimeField(read_only=True)
-
-    def to_representation(self, instance: Task) -> dict[str, Any]:
-        told: dict[str, Any] = super().to_representation(instance)
-        return told if self.context["whole"] else told | instance.masked()
-
-    @extend_schema_field(LastRunSerializer(allow_null=True))
-    def get_last_run(self, task: Task) -> dict[str, Any] | None:
-        run = self.context["last_runs"].get(task.pk)
-        return LastRunSerializer(run).data if run else None
-
-
-class ReasonSerializer(fields.StrictSerializer):
-    reason = fields.TextField(max_length=256, allow_blank=True, required=False)
-
-
-class StatusSerializer(serializers.Serializer[Any]):
-    status = serializers.ChoiceField(choices=models.TaskStatus.choices)
-
-
-class DeletedSerializer(serializers.Serializer[Any]):
-    deleted = serializers.BooleanField()
+from tasks.serializers import (
+    DeletedSerializer,
+    DescribedMomentsSerializer,
+    MomentSerializer,
+    MomentsSerializer,
+    PreviewSerializer,
+    ReasonSerializer,
+    StatusSerializer,
+    TaskSerializer,
+)
 
 
 class TaskFilter(django_filters.FilterSet):
@@ -135,6 +65,7 @@ class TaskFilter(django_filters.FilterSet):
         return found.order_by(*found.query.order_by, "id")
 
 
+COUNT = OpenApiParameter("count", {"type": "integer", "minimum": 1, "maximum": MOMENTS_MAX})
 IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description='`"<version>"`')
 
 
@@ -145,7 +76,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     serializer_class = TaskSerializer
     filterset_class = TaskFilter
     lookup_url_kwarg = "id"
-    scopes = {"enable": "operate", "disable": "operate"}
+    scopes = {"enable": "operate", "disable": "operate", "preview": "read"}
 
     def list(self, request: Request) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
@@ -208,6 +139,25 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             task = self.locked(request)
             standing.disable(task, reason=reason, now=clock.now())
         return Response({"status": task.status})
+
+    @extend_schema(parameters=[COUNT], responses={200: MomentsSerializer})
+    @action(detail=True, params=("count",))
+    def next(self, request: Request, id: str) -> Response:
+        """The coming moments by the schedule, whether the task is enabled or not."""
+        count = positive(request, "count", default=10, most=MOMENTS_MAX)
+        return Response(moments(self.get_object(), after=clock.now(), count=count))
+
+    @extend_schema(request=PreviewSerializer, responses={200: DescribedMomentsSerializer})
+    @action(detail=False, methods=["post"])
+    def preview(self, request: Request) -> Response:
+        """The moments of a schedule that is not saved; jitter is an example until it is."""
+        values = self.given(request, PreviewSerializer)
+        count, after = values.pop("count"), values.pop("from", None) or clock.now()
+        task = Task(name="preview", target_url="http://preview", **scheduled(values, current=None))
+        self.check(task, now=after)
+        task.set_anchor(now=after)
+        told = moments(task, after=after, count=count)
+        return Response(told | {"description": task.schedule_in_words()})
 
     # --- how it is done ---------------------------------------------------------------------
 
@@ -275,6 +225,11 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         whole = allows(self.request, "write")  # others do not see the secrets of a task
         context = {"last_runs": TaskRun.objects.newest_of(tasks), "whole": whole}
         return TaskSerializer(tasks, many=True, context=context).data
+
+
+def moments(task: Task, *, after: datetime, count: int) -> dict[str, Any]:
+    coming: Any = list(upcoming(task.schedule(), after, count))
+    return {"moments": MomentSerializer(coming, many=True).data}
 
 
 def matches(header: str | None, version: int) -> bool:

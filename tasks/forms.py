@@ -14,7 +14,7 @@ from cronjob.console.forms import (
     WordsField,
 )
 from cronjob.lib import clock
-from tasks.models import MOMENT_FIELD, Task, default_retry_policy
+from tasks.models import MOMENT_FIELD, SCHEDULE_FIELDS, Task, default_retry_policy
 from tasks.rules import DELAY_MAX, STRATEGIES
 
 NUMBER = base.UnfoldAdminIntegerFieldWidget
@@ -53,15 +53,49 @@ class RetryField(PartsField):
         return policy
 
 
-class TaskForm(forms.ModelForm):
-    """Keeps the version it was opened at, so that two people do not undo each other's work."""
+class ScheduleForm(forms.ModelForm):
+    """When a task runs; by itself it is what a preview is made from."""
 
-    opened_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
-    tags = WordsField(help_text="Words by commas; a tag can be paused as a whole.")
     every_seconds = DurationField(label="Every", help_text="Such as 90s, 5m or 1h30m.")
     jitter_seconds = DurationField(
         label="Jitter", zero=True, help_text="Spread starts over this time; empty: none."
     )
+
+    class Meta:
+        model = Task
+        fields = SCHEDULE_FIELDS
+        help_texts = {
+            "cron_expr": "Minute, hour, day, month, weekday; six with the second first; @daily.",
+            "run_at": "In UTC.",
+            "start_at": "In UTC; no moment before it.",
+            "end_at": "In UTC; no moment after it.",
+        }
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        for name in set(given) - set(self.changed_data) - {"opened_version"}:
+            if self.instance.pk:  # what is shown may be less exact than what is kept
+                given[name] = getattr(self.instance, name)
+        for kind, field in MOMENT_FIELD.items():
+            if kind != given.get("schedule_kind"):  # the form does not show it
+                given[field] = None
+                self.errors.pop(field, None)
+        return given
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]  # runs Task.clean()
+        if not self.errors and ("run_at" in self.changed_data or not self.instance.pk):
+            try:
+                self.instance.check_moment(now=clock.now())
+            except forms.ValidationError as error:
+                self._update_errors(error)  # type: ignore[attr-defined]
+
+
+class TaskForm(ScheduleForm):
+    """Keeps the version it was opened at, so that two people do not undo each other's work."""
+
+    opened_version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    tags = WordsField(help_text="Words by commas; a tag can be paused as a whole.")
     body_template = BodyField(label="Body")
     work = JsonField(
         required=False,
@@ -77,8 +111,8 @@ class TaskForm(forms.ModelForm):
     )
     retry_policy = RetryField(RETRY_PARTS, label="Retries", initial=default_retry_policy)
 
-    class Meta:
-        model = Task
+    class Meta(ScheduleForm.Meta):
+        fields = None  # type: ignore[assignment]
         exclude = ("status",)  # noqa: DJ006  all that is editable; enabling is a verb of its own
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -87,14 +121,7 @@ class TaskForm(forms.ModelForm):
             self.fields["opened_version"].initial = self.instance.version
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        for name in set(given) - set(self.changed_data) - {"opened_version"}:
-            if self.instance.pk:  # what is shown may be less exact than what is kept
-                given[name] = getattr(self.instance, name)
-        for kind, field in MOMENT_FIELD.items():
-            if kind != given.get("schedule_kind"):  # the form does not show it
-                given[field] = None
-                self.errors.pop(field, None)
+        given = super().clean()
         opened = given.get("opened_version")
         if opened is not None and opened != self.instance.version:
             problem = "Somebody else has changed this task meanwhile. Open it again to see how."
@@ -103,11 +130,3 @@ class TaskForm(forms.ModelForm):
         if Task.objects.filter(live_name=name).exclude(pk=self.instance.pk).exists():
             self.add_error("name", "Another task has this name.")
         return given
-
-    def _post_clean(self) -> None:
-        super()._post_clean()  # type: ignore[misc]  # runs Task.clean()
-        if not self.errors and ("run_at" in self.changed_data or not self.instance.pk):
-            try:
-                self.instance.check_moment(now=clock.now())
-            except forms.ValidationError as error:
-                self._update_errors(error)  # type: ignore[attr-defined]

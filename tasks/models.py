@@ -1,8 +1,9 @@
 """What is to be called, when, and what happens if it goes wrong."""
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -10,9 +11,10 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import connection, models
 from django.db.models import Case, CheckConstraint, F, Func, Index, Q, When
 
-from cronjob.lib import masking
+from cronjob.lib import duration, masking
 from cronjob.lib.fields import one_of, present_iff
-from tasks import rules
+from tasks import cron, rules, words
+from tasks.schedule import Schedule
 
 
 class ScheduleKind(models.TextChoices):
@@ -86,6 +88,7 @@ MOST = MaxValueValidator(2**31 - 1)  # what every database keeps as a whole numb
 
 # The field that says when, for each kind that needs one.
 MOMENT_FIELD = {"CRON": "cron_expr", "EVERY": "every_seconds", "ONCE": "run_at"}
+EXAMPLES = {"CRON": "*/5 * * * *", "EVERY": "5m", "ONCE": "2030-01-01T12:00:00Z"}
 
 
 def default_timezone() -> str:
@@ -232,6 +235,10 @@ class Task(models.Model):
             one_of("status", TaskStatus.values, name="task_status"),
             present_iff(Q(schedule_kind="CRON"), "cron_expr", name="task_cron_has_expr"),
             present_iff(Q(schedule_kind="EVERY"), "every_seconds", name="task_every_has_seconds"),
+            CheckConstraint(
+                condition=~Q(schedule_kind="EVERY") | Q(anchor__isnull=False),
+                name="task_every_has_anchor",
+            ),
             present_iff(Q(schedule_kind="ONCE"), "run_at", name="task_once_has_run_at"),
             CheckConstraint(
                 condition=Q(end_at=None) | Q(start_at=None) | Q(end_at__gt=F("start_at")),
@@ -262,6 +269,47 @@ class Task(models.Model):
             "body_template": masking.body(self.body_template, paths=self.secret_paths),
         }
 
+    def schedule(self) -> Schedule:
+        """When it is due, apart from the database."""
+        every = self.every_seconds
+        return Schedule(
+            zone=ZoneInfo(self.timezone),
+            cron=cron.parse(self.cron_expr) if self.cron_expr else None,
+            every=timedelta(seconds=every) if every else None,
+            anchor=self.anchor,
+            once=self.run_at,
+            start_at=self.start_at,
+            end_at=self.end_at,
+            jitter=timedelta(seconds=self.jitter_seconds or 0),
+            key=self.uuid.bytes,
+        )
+
+    def schedule_in_words(self) -> str:
+        match self.schedule_kind:
+            case ScheduleKind.CRON:
+                return f"{words.describe(self.cron_expr or '')} ({self.timezone})"
+            case ScheduleKind.EVERY:
+                return f"Every {duration.format(self.every_seconds or 0)}"
+            case ScheduleKind.ONCE:
+                return f"Once, at {self.run_at:%Y-%m-%d %H:%M:%S} UTC"
+        return "Only when triggered"
+
+    def set_anchor(self, *, now: datetime) -> None:
+        """The grid of EVERY goes through start_at, or else through the second it was made in."""
+        if self.schedule_kind == ScheduleKind.EVERY and (self.start_at or self.anchor is None):
+            self.anchor = self.start_at or now.replace(microsecond=0)
+
+    def rearm(self, *, now: datetime) -> None:
+        """Point at the first moment from now on; a disabled task points at none."""
+        schedule = self.schedule()
+        moment = schedule.next_after(now)
+        self.ended = moment is None and self.schedule_kind != ScheduleKind.MANUAL
+        self.point_at(moment if self.status == TaskStatus.ENABLED else None, schedule)
+
+    def point_at(self, moment: datetime | None, schedule: Schedule) -> None:
+        self.next_moment = moment
+        self.next_run_at = schedule.fires_at(moment) if moment else None
+
     def clean(self) -> None:
         """Everything about one task that can be judged without knowing the time."""
         problems: dict[str, list[str]] = {}
@@ -284,9 +332,16 @@ class Task(models.Model):
             both = " and ".join(names) if wanted else f"{' and '.join(names)} with MANUAL"
             found.append((MOMENT_FIELD[given[0]], f"One schedule only, not {both}."))
         elif given != wanted and self.schedule_kind in MOMENT_FIELD:
-            found.append((MOMENT_FIELD[self.schedule_kind], f"{self.schedule_kind} needs it."))
+            example = EXAMPLES[self.schedule_kind]
+            problem = f"{self.schedule_kind} needs it, such as {example}."
+            found.append((MOMENT_FIELD[self.schedule_kind], problem))
         if self.start_at and self.end_at and self.end_at <= self.start_at:
             found.append(("end_at", "Must be after start_at."))
+        elif self.run_at and self.schedule_kind == ScheduleKind.ONCE:
+            if self.run_at < (self.start_at or self.run_at):
+                found.append(("run_at", "Must not be before start_at."))
+            if self.run_at > (self.end_at or self.run_at):
+                found.append(("run_at", "Must not be after end_at."))
         return found
 
     def work_problems(self) -> list[tuple[str, str]]:

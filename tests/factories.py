@@ -24,7 +24,7 @@ def make_task(**fields: Any) -> Task:
     kind = fields.get("schedule_kind") or (
         "CRON" if "cron_expr" in fields else "ONCE" if "run_at" in fields else "EVERY"
     )
-    own: dict[str, Any] = {"every_seconds": 60} if kind == "EVERY" else {}
+    own: dict[str, Any] = {"every_seconds": 60, "anchor": NOON} if kind == "EVERY" else {}
     values = {
         "name": f"task {next(numbers)}",
         "schedule_kind": kind,

@@ -77,9 +77,9 @@ class Pages(BasePagination):
         ]
 
 
-def positive(request: Request, name: str, *, default: int) -> int:
+def positive(request: Request, name: str, *, default: int, most: int = PAGE_MAX) -> int:
     text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= PAGE_MAX):
-        problem = {name: [f"Must be a whole number from 1 to {PAGE_MAX}."]}
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):
+        problem = {name: [f"Must be a whole number from 1 to {most}."]}
         raise invalid(problem)
     return int(text)

@@ -73,6 +73,26 @@ def test_a_task_is_made_changed_and_deleted_in_the_form(visit, request):
     assert name not in visit.go("/admin/tasks/task/").inner_text("body")
 
 
+def test_the_form_shows_the_coming_moments_while_one_types(visit):
+    page = visit.login()
+    visit.go("/admin/tasks/task/add/")
+
+    def typed(field, value, shown):
+        page.fill(field, value)
+        page.wait_for_function(
+            "text => document.querySelector('#console-coming').innerText.includes(text)", arg=shown
+        )
+
+    typed("#id_cron_expr", "30 2 * * *", "At 02:30 (UTC)")
+    typed("#id_timezone", "Europe/Berlin", "At 02:30 (Europe/Berlin)")
+    page.fill("#id_start_at_0", "2130-03-25")
+    typed("#id_start_at_1", "12:00:00", "02:30 moved to 03:00: clocks go forward 02:00 → 03:00")
+    typed("#id_cron_expr", "0 24 * * *", "hour: 24 is out of range, 0 to 23.")
+    page.select_option("#id_schedule_kind", "EVERY")
+    typed("#id_every_seconds", "5m", "Every 5m")
+    assert page.locator("#console-coming tbody tr").count() == 10
+
+
 def test_a_key_made_in_the_console_is_shown_and_works(visit, request):
     page = visit.login()
     visit.go("/admin/api/apikey/add/")

@@ -10,7 +10,7 @@ from runs import standing
 from runs.models import TaskRun
 from runs.standing import NameTaken
 from runs.states import WAITING, Status
-from tasks.models import SCHEDULE_FIELDS, Task
+from tasks.models import Task
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
 
@@ -151,25 +151,38 @@ def test_a_task_that_becomes_every_counts_from_then():
     assert stored(task).anchor == LATER
 
 
-SCHEDULES = {
-    "schedule_kind": {"schedule_kind": "MANUAL", "run_at": None},
-    "cron_expr": {"schedule_kind": "CRON", "run_at": None, "cron_expr": "0 0 0 * * *"},
-    "every_seconds": {"schedule_kind": "EVERY", "run_at": None, "every_seconds": 60},
-    "run_at": {"run_at": NOON + DAY},
-    "start_at": {"start_at": NOON - DAY},
-    "end_at": {"end_at": NOON + DAY},
-    "jitter_seconds": {"jitter_seconds": 5},
-    "timezone": {"timezone": "Asia/Shanghai"},
-}
-
-
-@pytest.mark.parametrize("field", SCHEDULE_FIELDS)
-def test_a_change_of_schedule_revives_a_task_that_has_ended(field):
+@pytest.mark.parametrize(
+    ("change", "next_at"),
+    [
+        ({"schedule_kind": "MANUAL", "run_at": None}, None),
+        ({"schedule_kind": "CRON", "run_at": None, "cron_expr": "0 0 0 * * *"}, NOON + DAY / 2),
+        ({"schedule_kind": "EVERY", "run_at": None, "every_seconds": 60}, LATER + MINUTE),
+        ({"run_at": NOON + DAY}, NOON + DAY),
+    ],
+)
+def test_a_change_of_schedule_that_has_a_moment_left_revives_a_task_that_has_ended(change, next_at):
     task = make_task(run_at=NOON, ended=True)
-    for name, value in SCHEDULES[field].items():
+    for name, value in change.items():
         setattr(task, name, value)
     standing.edit(task, now=LATER)
-    assert stored(task).ended is False
+    assert (stored(task).ended, stored(task).next_run_at) == (False, next_at)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"start_at": NOON - DAY},
+        {"end_at": NOON + DAY},
+        {"jitter_seconds": 5},
+        {"timezone": "Asia/Shanghai"},
+    ],
+)
+def test_a_change_of_schedule_without_a_moment_left_does_not(change):
+    task = make_task(run_at=NOON, ended=True)
+    for name, value in change.items():
+        setattr(task, name, value)
+    standing.edit(task, now=LATER)
+    assert (stored(task).ended, stored(task).next_run_at) == (True, None)
 
 
 def test_any_other_change_leaves_it_ended():
