@@ -1,10 +1,15 @@
 """Runs in the console: what happened, newest first."""
 
-from django.contrib import admin
+from functools import partial
+from typing import Any
+
+from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from cronjob.console import base
+from cronjob.lib import clock
+from runs import trigger
 from runs.models import TaskRun
 from tasks.models import Task
 
@@ -43,6 +48,7 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
         *(f"task__{name}" for name in ("headers", "body_template", "work")),
     )
     ordering = ("-id",)
+    actions = ("cancel", "replay")
     empty_text = "No run yet. Runs appear here when a task comes due or is triggered."
     fieldsets = (
         (
@@ -99,3 +105,26 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
     @base.display(description="Status", ordering="status", label=base.COLORS)
     def state(self, run: TaskRun) -> str:
         return run.status
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("runs.operate_taskrun")
+
+    @admin.action(description="Cancel selected runs", permissions=["operate"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[TaskRun]) -> None:
+        verb = partial(trigger.cancel, reason=f"canceled by {request.user}")
+        self.each(request, queryset, verb, "Canceled")
+
+    @admin.action(description="Replay selected runs", permissions=["operate"])
+    def replay(self, request: HttpRequest, queryset: QuerySet[TaskRun]) -> None:
+        self.each(request, queryset, trigger.replay, "Asked again for")
+
+    def each(self, request: HttpRequest, runs: QuerySet[TaskRun], verb: Any, done: str) -> None:
+        count = 0
+        for run in runs:
+            try:
+                verb(run, now=clock.now())
+                count += 1
+            except (trigger.NotPossible, trigger.LimitReached) as error:
+                self.message_user(request, f"Run {run.pk}: {error}", messages.WARNING)
+        if count:
+            self.message_user(request, f"{done} {count} runs.", messages.SUCCESS)

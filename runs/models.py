@@ -31,6 +31,10 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
         """Waiting runs whose time has come, the most urgent and then the oldest first."""
         return self.filter(ready_at__lte=now).order_by("priority", "ready_at", "id")
 
+    def parked(self) -> "TaskRunQuerySet":
+        """What waits for a slot of its task, or for a pause to end: as run_parked knows it."""
+        return self.filter(end_time=None, ready_at=None, deadline_at=None, callback_deadline=None)
+
     def newest_of(self, tasks: Iterable[Task]) -> "dict[int, TaskRun]":
         """The newest run of each task, in one query for a whole page of them."""
         ids = [task.pk for task in tasks]
@@ -48,6 +52,7 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
             ready_at=None,
             next_retry_time=None,
             slot=None,
+            template=None,
             updated_at=now,
         )
 
@@ -157,7 +162,7 @@ class TaskRun(models.Model):
             CheckConstraint(
                 condition=Q(missed_from=None, missed_to=None, missed_count=None)
                 | Q(
-                    status=Status.MISSED,
+                    status__in=(Status.MISSED, Status.SKIPPED),
                     missed_from__isnull=False,
                     missed_to__isnull=False,
                     missed_count__gte=1,
@@ -190,6 +195,12 @@ class TaskRun(models.Model):
                 condition=Q(callback_deadline__isnull=False),
                 name="run_callback_due",
             ),
+            # what waits for a slot of its task, or for a pause to end
+            Index(
+                fields=("task", "id"),
+                condition=Q(end_time=None, ready_at=None, deadline_at=None, callback_deadline=None),
+                name="run_parked",
+            ),
             # overlap, backlog, disable, delete: what of a task is not over yet
             Index(fields=("task", "status"), condition=Q(end_time=None), name="run_open_of_task"),
             # history of one task, newest first; newest_of()
@@ -210,6 +221,11 @@ class TaskRun(models.Model):
     def __str__(self) -> str:
         return f"run {self.pk}"
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether a callback ends it; known from the first claim on."""
+        return self.force_async or bool(self.template and self.template["asynchronous"])
+
     def transition(self, to: Status, *, now: datetime, **changes: object) -> bool:
         """Move to `to` if nobody moved this attempt before us; False if somebody did."""
         if to not in TRANSITIONS.get(Status(self.status), ()):
@@ -222,6 +238,7 @@ class TaskRun(models.Model):
             "next_retry_time": None,
             **({"owner": None} if to == Status.SCHEDULED else {}),
             **({} if keeps_slot else {"slot": None}),
+            **({"template": None} if to in FINAL else {}),  # it holds secrets
             **changes,
             "status": to,
             "end_time": now if to in FINAL else None,
@@ -253,6 +270,21 @@ class Process(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Pause(models.Model):
+    """While it stands, the tasks that carry its tag do not fire; without a tag, none does."""
+
+    tag = models.CharField(max_length=64, unique=True, blank=True)  # "": everything
+    reason = models.CharField(max_length=256, blank=True)
+    until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "pauses"
+
+    def __str__(self) -> str:
+        return self.tag or "everything"
 
 
 class SchedulerLock(models.Model):

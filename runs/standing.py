@@ -5,8 +5,11 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 
-from cronjob.lib import masking
+from cronjob.lib import masking, wakeup
+from runs.entries import missed
 from runs.models import TaskRun
+from runs.states import Status
+from tasks import misfire
 from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
 
 logger = logging.getLogger(__name__)
@@ -28,9 +31,11 @@ def create(task: Task, *, now: datetime) -> None:
     task.set_anchor(now=now)
     task.rearm(now=now)
     save(task)
+    wakeup.schedulers()
     log("create", task)
 
 
+@transaction.atomic
 def edit(task: Task, *, now: datetime) -> list[str]:
     """Save what was changed as the next version, which takes effect at once; the changed fields."""
     before = Task.objects.get(pk=task.pk)
@@ -42,9 +47,11 @@ def edit(task: Task, *, now: datetime) -> list[str]:
     task.version += 1
     task.updated_at = now
     if set(changed) & set(SCHEDULE_FIELDS):
+        overdue = record_overdue(before, reason="edited", now=now)
         task.set_anchor(now=now)
-        task.rearm(now=now)
+        task.rearm(now=now, pending=None if overdue else before.next_moment)
     save(task)
+    wakeup.schedulers()
     log("edit", task)
     return changed
 
@@ -83,6 +90,7 @@ def enable(task: Task, *, now: datetime) -> None:
     if held(task).deleted:
         return
     stand(task, TaskStatus.ENABLED, reason="", now=now)
+    wakeup.schedulers()
     log("enable", task)
 
 
@@ -91,6 +99,7 @@ def disable(task: Task, *, reason: str, now: datetime) -> None:
     """Stop it from firing; what waits is canceled, what is under way ends by itself."""
     if held(task).deleted:
         return
+    record_overdue(task, reason="disabled", now=now)
     stand(task, TaskStatus.DISABLED, reason=reason, now=now)
     TaskRun.objects.filter(task=task).cancel_waiting(reason="disabled", now=now)
     log("disable", task)
@@ -99,7 +108,9 @@ def disable(task: Task, *, reason: str, now: datetime) -> None:
 @transaction.atomic
 def delete(task: Task, *, now: datetime) -> None:
     """It never runs again; its runs stay to be read, and its name is free."""
-    held(task).deleted = True
+    held(task)
+    record_overdue(task, reason="deleted", now=now)
+    task.deleted = True
     task.next_run_at = task.next_moment = None
     task.updated_at = now
     task.save(update_fields=("deleted", "next_run_at", "next_moment", "updated_at"))
@@ -110,9 +121,20 @@ def delete(task: Task, *, now: datetime) -> None:
 def held(task: Task) -> Task:
     """The task as it stands by now, kept as it is until the transaction ends."""
     now = Task.objects.select_for_update().get(pk=task.pk)
-    for field in ("status", "disabled_reason", "version", "deleted", "anchor", *SCHEDULE_FIELDS):
+    for field in (*STANDING, "disabled_reason", "version", "deleted", "anchor", *SCHEDULE_FIELDS):
         setattr(task, field, getattr(now, field))
     return task
+
+
+def record_overdue(task: Task, *, reason: str, now: datetime) -> bool:
+    """Moments that nobody turned into runs until now are told of in one entry, and are over."""
+    if task.status != TaskStatus.ENABLED or task.next_moment is None:
+        return False
+    span = misfire.backlog(task.schedule(), task.next_moment, now)
+    if span is not None:
+        entry = missed(task, span, status=Status.MISSED, reason=reason, now=now)
+        TaskRun.objects.bulk_create([entry], ignore_conflicts=True)
+    return span is not None
 
 
 def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None:

@@ -14,9 +14,16 @@ from django.utils.safestring import SafeString
 
 from cronjob.console import base
 from cronjob.lib import clock, duration
-from runs import standing
+from runs import standing, trigger
 from tasks.forms import ScheduleForm, TaskForm
-from tasks.models import SCHEDULE_FIELDS, ScheduleKind, Task, TaskStatus
+from tasks.models import (
+    EXAMPLES,
+    MOMENT_FIELD,
+    SCHEDULE_FIELDS,
+    ScheduleKind,
+    Task,
+    TaskStatus,
+)
 from tasks.preview import upcoming
 from tasks.rules import zones
 
@@ -33,7 +40,7 @@ class TaskAdmin(base.ConsoleAdmin):
     )
     search_fields = ("name", "description")
     ordering = ("name", "id")
-    actions = ("enable", "disable")
+    actions = ("run_now", "enable", "disable")
     view_on_site = False
     empty_text = "No task yet. A task says which URL is called, when, and what if it goes wrong."
     readonly_fields = ("disabled_reason", "coming")
@@ -182,9 +189,13 @@ class TaskAdmin(base.ConsoleAdmin):
         task, problems = stored, list[str]()
         if "schedule_kind" in request.POST:
             task, problems = self.drafted(request, stored)
+        kind = request.POST.get("schedule_kind", "")
+        field = MOMENT_FIELD.get(kind, "")
+        blank = bool(field) and not any(request.POST.get(field + end) for end in ("", "_0", "_1"))
         viewer = request.POST.get("viewer", "")
         context = {
             "problems": problems,
+            "hint": f"Such as {EXAMPLES[kind]}." if blank else "",
             "task": task,
             "moments": upcoming(task.schedule(), clock.now(), 10) if task else [],
             "viewer": ZoneInfo(viewer) if viewer in zones() else None,
@@ -241,6 +252,18 @@ class TaskAdmin(base.ConsoleAdmin):
         except standing.NameTaken as error:  # taken after the form had looked
             self.message_user(request, str(error), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
+
+    @admin.action(description="Run selected tasks now", permissions=["operate"])
+    def run_now(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        asked = 0
+        for task in queryset:
+            try:
+                trigger.trigger(task, now=clock.now())
+                asked += 1
+            except trigger.LimitReached as error:
+                self.message_user(request, f"{task.name}: {error}", messages.WARNING)
+        if asked:
+            self.message_user(request, f"Asked for {asked} runs.", messages.SUCCESS)
 
     @admin.action(description="Enable selected tasks", permissions=["operate"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:

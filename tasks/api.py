@@ -20,12 +20,13 @@ from cronjob.api.keys import allows
 from cronjob.api.paging import positive
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock, masking
-from runs import standing
+from runs import standing, trigger
 from runs.models import TaskRun
 from tasks import models
 from tasks.models import MOMENT_FIELD, Task, TaskStatus
 from tasks.preview import MOMENTS_MAX, upcoming
 from tasks.rules import PUBLIC
+from tasks.schedule import INSTANT
 from tasks.serializers import (
     DeletedSerializer,
     DescribedMomentsSerializer,
@@ -35,6 +36,8 @@ from tasks.serializers import (
     ReasonSerializer,
     StatusSerializer,
     TaskSerializer,
+    TriggeredSerializer,
+    TriggerSerializer,
 )
 
 
@@ -76,7 +79,9 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     serializer_class = TaskSerializer
     filterset_class = TaskFilter
     lookup_url_kwarg = "id"
-    scopes = {"enable": "operate", "disable": "operate", "preview": "read"}
+    scopes = {
+        "enable": "operate", "disable": "operate", "trigger": "operate", "preview": "read",
+    }  # fmt: skip
 
     def list(self, request: Request) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
@@ -140,12 +145,31 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             standing.disable(task, reason=reason, now=clock.now())
         return Response({"status": task.status})
 
+    @extend_schema(request=TriggerSerializer, responses={202: TriggeredSerializer})
+    @action(detail=True, methods=["post"])
+    def trigger(self, request: Request, id: str) -> Response:
+        """One run now, also of a disabled task; under SKIP only if a slot is free."""
+        values = self.given(request, TriggerSerializer)
+        try:
+            run = trigger.trigger(self.get_object(), now=clock.now(), **values)
+        except trigger.LimitReached as error:
+            raise ApiError("CONCURRENCY_LIMIT", str(error)) from error
+        except trigger.NotPossible as error:
+            raise ApiError("NOT_FOUND", str(error)) from error
+        except ValueError as error:
+            problems = {"force_async": [str(error)]}
+            raise invalid(problems) from error
+        return Response({"run_id": run.pk}, status=status.HTTP_202_ACCEPTED)
+
     @extend_schema(parameters=[COUNT], responses={200: MomentsSerializer})
     @action(detail=True, params=("count",))
     def next(self, request: Request, id: str) -> Response:
         """The coming moments by the schedule, whether the task is enabled or not."""
         count = positive(request, "count", default=10, most=MOMENTS_MAX)
-        return Response(moments(self.get_object(), after=clock.now(), count=count))
+        task, after = self.get_object(), clock.now()
+        if task.next_moment and task.next_run_at and task.next_run_at > after:
+            after = min(after, task.next_moment - INSTANT)  # it waits for its share of the jitter
+        return Response(moments(task, after=after, count=count))
 
     @extend_schema(request=PreviewSerializer, responses={200: DescribedMomentsSerializer})
     @action(detail=False, methods=["post"])

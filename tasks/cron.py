@@ -45,7 +45,7 @@ def normalise(expression: str) -> str:
     """The stored form: six fields by one space each, seconds first."""
     if len(expression) > LONGEST:
         raise BadCron(f"At most {LONGEST} characters.")
-    if not expression.isascii() or not expression.isprintable():
+    if not expression.isascii() or not expression.replace("\t", " ").isprintable():
         raise BadCron("Only plain ASCII characters.")
     words = MACROS.get(expression.strip().lower(), expression).split()
     if len(words) == 5:
@@ -99,7 +99,7 @@ def refuse_range(name: str, written: str, length: int, *, step: bool) -> None:
 def parse(normal: str) -> "Cron":
     """Read a normalised expression once, to be searched many times."""
     try:
-        expanded, nth = croniter.expand(normal, second_at_beginning=True)
+        expanded, nth = croniter.expand(normal.replace("?", "*"), second_at_beginning=True)
     except ValueError as error:  # CroniterError is one, and not the only one
         raise BadCron(f"{culprit(normal)}.") from error
     minutes, hours, days, months, weekdays, seconds = expanded
@@ -124,7 +124,7 @@ def culprit(normal: str) -> str:
     """Which field it is that croniter does not understand; it does not tell itself."""
     for place, (name, word) in enumerate(zip(FIELDS, normal.split(), strict=True)):
         alone = ["*"] * 6
-        alone[place] = word
+        alone[place] = word.replace("?", "*")
         try:
             croniter.expand(" ".join(alone), second_at_beginning=True)
         except ValueError:

@@ -119,7 +119,7 @@ def latest_shown(zone: ZoneInfo, instant: datetime) -> datetime:
 
 
 def shift(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The instant at which the offset becomes another one, given one on each side of it."""
+    """The instant at which the offset becomes another one; given are whole seconds around it."""
     offset = offset_at(zone, before)
     low, high = 0, int((after - before) / ONE_SECOND)
     while high - low > 1:
@@ -133,6 +133,7 @@ def shift(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
 
 def shifts(zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[datetime]:
     """Every instant after `after` and not after `until` at which the offset changes."""
+    after, until = after.replace(microsecond=0), until.replace(microsecond=0)
     while after < until:
         ahead = min(after + STRIDE, until)
         if offset_at(zone, ahead) != offset_at(zone, after):

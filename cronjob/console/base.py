@@ -69,7 +69,7 @@ class ConsoleAdmin(ModelAdmin):
 class ReadOnlyAdmin(ConsoleAdmin):
     """Rows that the product writes and people read; there may be millions of them."""
 
-    actions = None
+    actions: Any = None
     paginator = InfinitePaginator  # counts nothing
     heavy: tuple[str, ...] = ()  # columns that a list does not show and must not load
 

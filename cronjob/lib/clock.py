@@ -8,8 +8,21 @@ from django.db import connection
 def now() -> datetime:
     """The database's time where it has a clock of its own, else this machine's."""
     if connection.vendor == "sqlite":
-        return datetime.now(UTC)
+        return read(None)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        told: datetime = cursor.fetchone()[0]
-    return told.astimezone(UTC)
+        cursor.execute(f"SELECT {column()}")
+        return read(cursor.fetchone()[0])
+
+
+def column() -> str:
+    """For a statement that brings along what time it is; `read` says it."""
+    return "NULL" if connection.vendor == "sqlite" else "clock_timestamp()"
+
+
+def read(told: datetime | None) -> datetime:
+    return datetime.now(UTC) if told is None else told.astimezone(UTC)
+
+
+def text(at: datetime | None) -> str | None:
+    """RFC 3339 in UTC, as the API tells times."""
+    return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")

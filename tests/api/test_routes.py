@@ -16,7 +16,7 @@ EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/ech
 CONSOLE = re.compile(r"admin/.*")
 # The scope of each change that is not `write`.
 READ = ("api/v1/tasks/preview",)  # by POST, since a schedule is a body; it changes nothing
-OPERATE = re.compile(r".*/(enable|disable)")
+OPERATE = re.compile(r".*/(enable|disable|trigger)")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 

@@ -134,9 +134,9 @@ def test_a_viewer_cannot_run_an_action_by_sending_its_name(one, viewer):
 # --- operators and editors ------------------------------------------------------------------
 
 
-def test_an_operator_is_offered_enabling_and_disabling_and_nothing_else(one, operator):
+def test_an_operator_is_offered_running_enabling_and_disabling_and_nothing_else(one, operator):
     page = Page(operator.get(place(Task)))
-    assert page.options("action") == ["enable", "disable"]
+    assert page.options("action") == ["run_now", "enable", "disable"]
     assert f"{place(Task)}add/" not in page.links
 
 
@@ -154,7 +154,7 @@ def test_an_operator_may_not_add_edit_or_delete(one, operator):
 
 def test_an_editor_is_offered_everything_about_tasks(one, editor):
     page = Page(editor.get(place(Task)))
-    assert set(page.options("action")) == {"delete_selected", "enable", "disable"}
+    assert set(page.options("action")) == {"delete_selected", "run_now", "enable", "disable"}
     assert f"{place(Task)}add/" in page.links
     for url in [f"{place(Task)}add/", *pages("delete", one, [Task])]:
         assert editor.get(url).status_code == 200
@@ -177,7 +177,8 @@ def test_nobody_changes_runs_and_callbacks_by_hand(one, editor, console):
     for browser in (editor, console):
         for model in kept:
             assert browser.post(f"{place(model)}add/", sent).status_code == 403
-            assert Page(browser.get(place(model))).options("action") == []
+            offered = Page(browser.get(place(model))).options("action")
+            assert offered == (["cancel", "replay"] if model is TaskRun else [])
         for url in pages("change", one, kept) + pages("delete", one, kept):
             assert browser.post(url, sent).status_code == 403, url
     assert snapshot(*kept) == before

@@ -38,7 +38,7 @@ def test_a_viewer_in_the_same_or_in_no_zone_gets_no_second_clock(editor, viewer)
 @pytest.mark.parametrize(
     ("typed", "reason"),
     [
-        ({"cron_expr": ""}, "CRON needs it"),
+        ({"cron_expr": ""}, "Such as */5 * * * *"),
         ({"cron_expr": "61 * * * *"}, "minute: 61 is out of range"),
         ({"cron_expr": "<b>x</b>"}, "Five fields"),
         ({"cron_expr": "*" * 10_000}, "256"),

@@ -88,3 +88,18 @@ def test_enabling_goes_by_the_schedule_that_is_stored_by_now():
     Task.objects.filter(pk=task.pk).update(every_seconds=3600)
     standing.enable(task, now=NOON)
     assert stored(task).next_run_at == NOON + 60 * MINUTE
+
+
+def test_an_edit_keeps_the_moment_that_waits_for_its_share_of_the_jitter():
+    task = make_task(jitter_seconds=59, next_moment=NOON, next_run_at=NOON + 50 * SECOND)
+    task.jitter_seconds = 58
+    standing.edit(task, now=NOON)
+    assert stored(task).next_moment == NOON
+    assert NOON < stored(task).next_run_at < NOON + 58 * SECOND
+
+
+def test_an_edit_drops_a_pending_moment_that_the_new_schedule_does_not_have():
+    task = make_task(jitter_seconds=59, next_moment=NOON, next_run_at=NOON + 50 * SECOND)
+    task.every_seconds, task.start_at = 3600, NOON + MINUTE
+    standing.edit(task, now=NOON)
+    assert stored(task).next_moment == NOON + MINUTE

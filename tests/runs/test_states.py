@@ -147,6 +147,6 @@ def test_the_database_refuses_two_runs_in_one_slot_and_a_slot_without_work():
 def test_a_missed_entry_says_from_when_to_when_and_how_many_or_nothing():
     refused(status=Status.MISSED, missed_count=3)
     whole = {"missed_from": NOON, "missed_to": NOON + MINUTE, "missed_count": 2}
-    refused(status=Status.SKIPPED, **whole)
+    refused(status=Status.SUCCESS, **whole)
     run = make_run(status=Status.MISSED, missed_from=NOON, missed_to=NOON + MINUTE, missed_count=2)
     assert run.missed_count == 2

@@ -2,9 +2,10 @@
 
 import pytest
 
+from cronjob.lib import clock
 from tasks.models import Task
 from tests import marks
-from tests.factories import Api, make_api, make_task
+from tests.factories import MINUTE, SECOND, Api, make_api, make_task
 
 pytestmark = marks.sqlite
 
@@ -105,6 +106,7 @@ def test_jitter_shows_when_it_would_start(reader):
         ({"run_at": "2020-01-01T00:00:00Z"}, "run_at", "in the future"),
         ({"run_at": "2016-12-31T23:59:60Z"}, "run_at", ""),
         ({"run_at": "9999-12-31T23:59:59-14:00"}, "run_at", ""),
+        ({"run_at": "9999-12-31T23:59:59Z"}, "run_at", "Must not be after 9998-12-31"),
         ({"run_at": JANUARY, "start_at": "2030-01-02T00:00:00Z"}, "run_at", "start_at"),
         ({"run_at": "2030-01-02T00:00:00Z", "end_at": JANUARY}, "run_at", "end_at"),
         ({"every": "1m", "count": 0}, "count", ""),
@@ -161,3 +163,30 @@ def test_next_refuses_what_it_does_not_know(api):
     refused(api.get(f"tasks/{task.pk}/next?page=2"), "page", "no such parameter")
     assert api.get(f"tasks/{task.pk + 1}/next").status_code == 404
     assert api.post(f"tasks/{task.pk}/next").status_code == 405
+
+
+def test_a_moment_that_waits_for_its_share_of_the_jitter_is_still_coming(api):
+    task = make_task(jitter_seconds=59, every_seconds=3600)
+    now = clock.now()
+    moment = now - SECOND
+    Task.objects.update(anchor=moment, next_moment=moment, next_run_at=now + MINUTE)
+    assert ats(api.get(f"tasks/{task.pk}/next?count=1")) == [clock.text(moment)]
+
+
+@pytest.mark.parametrize("micros", [0, 1, 500_000, 999_999])
+@pytest.mark.parametrize(
+    ("expression", "zone", "start"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00"),
+        ("0 3 28 3 *", "Europe/Berlin", "2026-11-18T17:00:00"),
+        ("0 * * * *", "America/New_York", "2026-11-01T05:30:00"),
+    ],
+)
+def test_a_preview_may_begin_within_a_second(reader, expression, zone, start, micros):
+    given = {"cron_expr": expression, "timezone": zone, "from": f"{start}.{micros:06}Z", "count": 3}
+    assert len(ats(reader.post("tasks/preview", given))) == 3
+
+
+def test_a_flood_of_unknown_fields_is_answered_shortly(reader):
+    answer = reader.post("tasks/preview", {f"field {n}": n for n in range(50_000)})
+    assert len(answer.content) < 10_000

@@ -303,6 +303,8 @@ def test_an_interval_of_half_an_hour_is_half_an_hour_on_an_odd_day(zone, start, 
         ("Pacific/Apia", "30 2 * * *", 2011, 365),
         ("Pacific/Apia", "0 0 * * *", 2011, 364),
         ("Asia/Kathmandu", "*/30 * * * *", 2026, 365 * 48),
+        ("America/Boa_Vista", "*/30 0 * * *", 2000, 2 * 366 - 2),  # forward, and back in a week
+        ("America/Boa_Vista", "*/30 23 * * *", 2000, 2 * 366 + 4),
     ],
 )
 def test_a_year_with_both_odd_days_is_counted_exactly(zone, expression, year, number):
@@ -319,6 +321,7 @@ def test_a_year_with_both_odd_days_is_counted_exactly(zone, expression, year, nu
         ("30 2 * * *", "2026-10-25T02:29:59.999999+02:00", "2026-10-25T02:30+02:00"),
         ("30 2 * * *", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30+01:00"),
         ("30 2 * * *", "2026-10-25T02:10:00+01:00", "2026-10-26T02:30+01:00"),
+        ("30 2,3 * * *", "2026-10-25T02:10:00+01:00", "2026-10-25T03:30+01:00"),
         ("0 3 * * *", "2026-10-25T02:59:59+02:00", "2026-10-25T03:00+01:00"),
         ("*/15 2 * * *", "2026-03-29T00:00:00+01:00", "2026-03-30T02:00+02:00"),
         ("*/15 2 * * *", "2026-10-25T02:45:00+02:00", "2026-10-25T02:00+01:00"),

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.cron import normalise, parse
-from tasks.misfire import Plan, Span, plan
+from tasks.misfire import Plan, Span, backlog, plan
 from tasks.schedule import Schedule
 
 INSTANT, SECOND, MINUTE = timedelta(microseconds=1), timedelta(seconds=1), timedelta(minutes=1)
@@ -265,22 +265,22 @@ def test_a_year_of_seconds_is_judged_without_going_through_it(
 # --- against going through everything -------------------------------------------------------------
 
 
-def gone_through(schedule, oldest, now, policy, grace, limit, room):
+def gone_through(schedule, due, now, policy, grace, limit, room):
     """The same by listing every moment."""
-    due = [oldest]
-    rest = schedule.moments(oldest)
-    due += takewhile(lambda moment: schedule.fires_at(moment) <= now, rest)
-    late = now - schedule.fires_at(oldest) > grace
+    late = now - schedule.fires_at(due[0]) > grace
     wanted = {"FIRE_NOW": 1, "SKIP": 0, "CATCH_UP_LIMITED": limit}[policy] if late else len(due)
     missed, wanted = due[: max(len(due) - wanted, 0)], due[max(len(due) - wanted, 0) :]
-    full = wanted[room:]
     return Plan(
         runs=wanted[:room],
         late=late,
-        missed=Span(missed[0], missed[-1], len(missed)) if missed else None,
-        full=Span(full[0], full[-1], len(full)) if full else None,
+        missed=span_of(missed),
+        full=span_of(wanted[room:]),
         following=schedule.next_after(due[-1]),
     )
+
+
+def span_of(moments):
+    return Span(moments[0], moments[-1], len(moments)) if moments else None
 
 
 EXPRESSIONS = [
@@ -324,4 +324,14 @@ def test_a_plan_is_what_going_through_every_moment_gives(case, passed, policy, g
     schedule, oldest = case
     now = schedule.fires_at(oldest) + passed
     found = judge(schedule, now, oldest, policy, grace, limit, room)
-    assert found == gone_through(schedule, oldest, now, policy, grace, limit, room)
+    passing = takewhile(lambda moment: schedule.fires_at(moment) <= now, schedule.moments(oldest))
+    due = [oldest, *passing]
+    assert found == gone_through(schedule, due, now, policy, grace, limit, room)
+    assert backlog(schedule, oldest, now) == span_of(due)
+
+
+def test_before_its_share_has_passed_a_moment_is_no_backlog():
+    schedule = every(HOUR, jitter=30 * MINUTE, key=b"some task")
+    fires = schedule.fires_at(NOON)
+    assert backlog(schedule, NOON, fires - INSTANT) is None
+    assert backlog(schedule, NOON, fires) == span(0, 0, 1)

@@ -6,6 +6,8 @@ from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tasks.cron import BadCron, normalise, parse
 from tasks.schedule import Schedule
@@ -91,6 +93,24 @@ def test_days_are_those_of_the_calendar(expression, january, february):
     assert found == [(1, day) for day in january] + [(2, day) for day in february]
 
 
+@pytest.mark.parametrize(
+    ("expression", "moment"),
+    [
+        ("0 0 1W 8 *", "2026-08-03"),  # a Saturday, and not before its month
+        ("0 0 1W 11 *", "2026-11-02"),  # a Sunday
+        ("0 0 30W 5 *", "2026-05-29"),  # a Saturday
+        ("0 0 31W 5 *", "2026-05-29"),  # a Sunday, and not after its month
+        ("0 0 29W 2 *", "2028-02-29"),
+        ("0 0 * 7 L5", "2026-07-31"),  # the month ends with it
+        ("0 0 * 7 5#4", "2026-07-24"),
+        ("0 0 * 2 1#5", "2044-02-29"),
+        ("0 0 ? 10 SUN#1", "2026-10-04"),
+    ],
+)
+def test_the_edges_of_a_month_are_those_of_the_calendar(expression, moment):
+    assert cron(expression).next_after(at("2026-01-01")) == at(moment)
+
+
 @pytest.mark.parametrize(("expression", "january", "february"), UNUSUAL)
 def test_days_written_in_an_unusual_way_mean_what_they_say_or_are_refused(
     expression, january, february
@@ -137,6 +157,17 @@ def test_every_is_elapsed_time_whatever_the_clocks_do():
         assert list(schedule.between(start, end)) == [start + n * HOUR for n in range(1, hours + 1)]
         assert schedule.count(start, end) == hours
         assert every(DAY, anchor=start).next_after(start) == start + 24 * HOUR
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(st.integers(0, 2**31), st.integers(1, 9999), st.integers(-(10**9), 10**9))
+def test_every_has_all_of_its_grid_and_nothing_else(start, interval, off):
+    begin = datetime.fromtimestamp(start, UTC)
+    end, anchor = begin + 9999 * SECOND, begin + off * SECOND
+    schedule = every(interval * SECOND, anchor)
+    wanted = [at for at in range(start + 1, start + 10_000) if (at - start - off) % interval == 0]
+    assert [moment.timestamp() for moment in schedule.between(begin, end)] == wanted
+    assert schedule.count(begin, end) == len(wanted)
 
 
 def test_an_anchor_between_two_seconds_is_kept():
@@ -304,6 +335,8 @@ def test_the_newest_are_found_without_going_through_the_others(monkeypatch):
     seconds = cron("* * * * * *", "Europe/Berlin")
     newest = seconds.latest(5, after=NOON - 400 * DAY, until=NOON)
     assert newest == [NOON - n * SECOND for n in range(4, -1, -1)]
+    june = cron("* * * * 6 *")
+    assert june.latest(1, after=NOON, until=at("2027-05-20")) == [at("2026-06-30T23:59:59")]
     rare = cron("0 0 29 2 *")
     assert rare.latest(2, after=at("1970-01-01"), until=at("2103-01-01")) == [
         at("2092-02-29"), at("2096-02-29"),

@@ -55,8 +55,11 @@ class Command(BaseCommand):
         told = first_access()
         connection.close()
         self.tell(origin, told, host=options["host"])
-        web = web_child(listener, origin, host=options["host"], with_demo=with_demo)
-        code = supervise([web])
+        children = [
+            web_child(listener, origin, host=options["host"], with_demo=with_demo),
+            scheduler_child(origin),
+        ]
+        code = supervise(children)
         listener.close()
         self.stdout.write("Everything has stopped.")
         sys.exit(code)
@@ -128,6 +131,15 @@ def first_access() -> list[tuple[str, str]]:
         _, text = ApiKey.objects.issue(name="first key", now=clock.now(), scopes=["write"])
         told.append(("API key", text))
     return told
+
+
+def scheduler_child(origin: str) -> Child:
+    return Child(
+        name="scheduler",
+        command=[sys.executable, str(settings.ROOT / "manage.py"), "runscheduler"],
+        environment={"CRONJOB_BASE_URL": settings.CRONJOB_BASE_URL or origin},
+        directory=Path.cwd(),
+    )
 
 
 def web_child(listener: socket.socket, origin: str, *, host: str, with_demo: bool) -> Child:

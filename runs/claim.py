@@ -1,0 +1,181 @@
+"""Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from cronjob.lib.failpoints import failpoint
+from cronjob.lib.rows import compare_and_set
+from runs import calls, pauses
+from runs.models import TaskRun
+from runs.states import OCCUPYING, Status, Trigger
+from tasks.models import ConcurrencyPolicy
+
+AGED = 5  # one slot in so many goes to the oldest run whatever its priority, so that all move
+GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
+
+HEAVY = ("response_body", "response_headers", "request_body", "request_headers")
+TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy")
+SETS = (
+    "status", "reason", "end_time", "attempt", "fence", "owner", "slot", "start_time",
+    "deadline_at", "lateness_ms", "template", "trace_id", "ready_at", "next_retry_time",
+    "updated_at",
+)  # fmt: skip
+
+
+def claim(now: datetime, *, owner: str, room: int, priorities: list[int]) -> list[TaskRun]:
+    """Take up to `room` runs; no other process can take the same, nor go past a task's limit."""
+    with transaction.atomic():
+        runs = candidates(now, room, priorities)
+        if not runs:
+            return []
+        failpoint("claim.locked")
+        places = Places({run.task_id for run in runs if needs_place(run)})
+        paused = pauses.tags()
+        seen = {run.pk: (run.fence, run.status) for run in runs}
+        for run in runs:
+            decide(run, places, paused, now=now, owner=owner)
+        moved = write(runs, seen, now=now)
+    failpoint("claim.committed")
+    if parked := {run.task_id for run in runs if run.status == Status.SCHEDULED}:
+        unpark(parked, now)  # a slot may have become free while we looked
+    return [run for run in runs if run.status == Status.RUNNING and run.pk in moved]
+
+
+def candidates(now: datetime, room: int, priorities: list[int]) -> list[TaskRun]:
+    """Locked together with their tasks: who else claims runs of these tasks passes them by."""
+    ready = (
+        TaskRun.objects.filter(ready_at__lte=now)
+        .select_related("task").defer(*HEAVY)
+        .select_for_update(skip_locked=True, of=("self", "task"), no_key=True)
+    )  # fmt: skip
+    found: dict[int, TaskRun] = {}
+
+    def take(runs: Iterable[TaskRun]) -> None:
+        found.update((run.pk, run) for run in runs)
+
+    if len(priorities) > 1:
+        take(ready.filter(ready_at__isnull=False).order_by("ready_at", "id")[: room // AGED])
+    for priority in priorities:
+        if len(found) < room:
+            take(
+                ready.filter(priority=priority, ready_at__isnull=False)
+                .exclude(pk__in=list(found))
+                .order_by("priority", "ready_at", "id")[: room - len(found)]
+            )
+    return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.pk))
+
+
+class Places:
+    """Which slots of some tasks are taken, and which tasks are catching up."""
+
+    def __init__(self, tasks: Iterable[int]) -> None:
+        self.taken: dict[int, set[int]] = {task: set() for task in tasks}
+        self.catching_up: set[int] = set()
+        if self.taken:
+            underway = TaskRun.objects.filter(task__in=list(self.taken), end_time=None)
+            underway = underway.filter(Q(slot__isnull=False) | Q(status__in=OCCUPYING))
+            for run in underway.only("task_id", "slot", "trigger", "status"):
+                self.occupy(run)
+
+    def occupy(self, run: TaskRun) -> None:
+        if run.slot is not None:
+            self.taken.setdefault(run.task_id, set()).add(run.slot)
+        if run.trigger == Trigger.CATCH_UP and run.status in OCCUPYING:
+            self.catching_up.add(run.task_id)
+
+    def admits(self, run: TaskRun) -> bool:
+        """Whether it may start beside what is under way; catching up goes one after another."""
+        if run.trigger == Trigger.CATCH_UP and run.task_id in self.catching_up:
+            return False
+        return parallel(run) or len(self.taken[run.task_id]) < run.task.max_concurrency
+
+    def free_slot(self, run: TaskRun) -> int | None:
+        if parallel(run):
+            return None
+        slots = range(1, run.task.max_concurrency + 1)
+        return next(slot for slot in slots if slot not in self.taken[run.task_id])
+
+
+def parallel(run: TaskRun) -> bool:
+    return run.task.concurrency_policy == ConcurrencyPolicy.PARALLEL
+
+
+def needs_place(run: TaskRun) -> bool:
+    if run.status != Status.SCHEDULED or run.slot is not None:
+        return False  # it has one
+    return not parallel(run) or run.trigger == Trigger.CATCH_UP
+
+
+def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str) -> None:
+    """Start it, let it wait, or end it, by what its task says now."""
+    task = run.task
+    if paused and pauses.held_run(paused, run):
+        run.ready_at = None
+        return
+    if run.status == Status.SCHEDULED and too_late(run, now):
+        return end(run, Status.MISSED, "not started in time", now=now)
+    if needs_place(run):
+        if not places.admits(run):
+            skips = task.concurrency_policy == ConcurrencyPolicy.SKIP
+            if skips and run.trigger != Trigger.CATCH_UP:
+                reason = f"limit of {task.max_concurrency} reached"
+                return end(run, Status.SKIPPED, reason, now=now)
+            run.ready_at = None  # until a slot is free
+            return
+        run.slot = places.free_slot(run)
+    start(run, now=now, owner=owner)
+    places.occupy(run)
+
+
+def too_late(run: TaskRun, now: datetime) -> bool:
+    patience = run.task.start_deadline_seconds
+    return patience is not None and now - run.due_at > timedelta(seconds=patience)
+
+
+def end(run: TaskRun, status: Status, reason: str, *, now: datetime) -> None:
+    run.status, run.reason, run.end_time, run.ready_at, run.slot = status, reason, now, None, None
+
+
+def start(run: TaskRun, *, now: datetime, owner: str) -> None:
+    if run.template is None:  # from now on every attempt asks for the same
+        run.template = calls.freeze(run.task)
+        run.trace_id = calls.new_trace_id()
+    if run.lateness_ms is None:
+        run.lateness_ms = max(0, int((now - run.due_at) / timedelta(milliseconds=1)))
+    run.status, run.owner, run.start_time = Status.RUNNING, owner, now
+    run.attempt += 1
+    run.fence += 1
+    run.ready_at = run.next_retry_time = None
+    run.deadline_at = now + timedelta(seconds=run.template["timeout_seconds"]) + GRACE
+
+
+def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetime) -> set[int]:
+    rows = []
+    for run in runs:
+        run.updated_at = now
+        rows.append((run.pk, *seen[run.pk], *(getattr(run, name) for name in SETS)))
+    return compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
+
+
+def unpark(tasks: Iterable[int], now: datetime) -> int:
+    """Let as many parked runs of these tasks be claimed as have a place; the oldest first.
+
+    Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
+    each other, at least one then sees what the other did.
+    """
+    waiting = TaskRun.objects.parked().filter(task__in=list(tasks), status=Status.SCHEDULED)
+    needed = ("id", "status", "slot", "trigger", *(f"task__{name}" for name in TASK_NEEDS))
+    parked = list(waiting.select_related("task").only(*needed).order_by("task", "id"))
+    if not parked:
+        return 0
+    places, paused = Places({run.task_id for run in parked}), pauses.tags()
+    chosen = []
+    for run in parked:
+        if not pauses.held_run(paused, run) and places.admits(run):
+            chosen.append(run.pk)
+            run.slot, run.status = places.free_slot(run), Status.RUNNING
+            places.occupy(run)
+    return TaskRun.objects.parked().filter(pk__in=chosen).update(ready_at=now)

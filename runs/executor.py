@@ -1,0 +1,119 @@
+"""A bounded set of threads that make calls; they know no database."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from cronjob.lib import http
+from cronjob.lib.failpoints import failpoint
+from runs import calls
+from runs.calls import Call, Outcome
+from runs.models import TaskRun
+
+logger = logging.getLogger(__name__)
+
+BUFFER_BYTES = 64 * 2**20  # of answers that are not settled yet; above it nothing is claimed
+
+Key = tuple[int, int]  # a run and its fence: one attempt
+
+
+@dataclass(eq=False)
+class Held:
+    """An attempt that this process has: waiting for a thread, being called, or answered."""
+
+    run: TaskRun
+    call: Call
+    line: http.Line = field(default_factory=http.Line)
+    started: bool = False
+
+
+class Executor:
+    def __init__(self, *, slots: int, client: http.Client, wake: Callable[[], None]) -> None:
+        self.slots, self.client, self.wake = slots, client, wake
+        self.held: dict[Key, Held] = {}
+        self.answers: deque[tuple[Held, Outcome]] = deque()
+        self.buffered = 0
+        self.queue: SimpleQueue[Held | None] = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        if self.buffered > BUFFER_BYTES:
+            return 0
+        return self.slots - len(self.held)
+
+    def submit(self, run: TaskRun, call: Call) -> None:
+        self.held[call.run_id, call.fence] = held = Held(run, call)
+        if len(self.threads) < min(self.slots, len(self.held)):
+            name = f"call-{len(self.threads) + 1}"
+            self.threads.append(threading.Thread(target=self.work, name=name, daemon=True))
+            self.threads[-1].start()
+        self.queue.put(held)
+
+    def work(self) -> None:
+        while held := self.queue.get():
+            with self.lock:
+                if held.line.is_cut:  # taken back, or canceled before its turn
+                    held = None
+                else:
+                    held.started = True
+            if held is not None:
+                self.call(held)
+
+    def call(self, held: Held) -> None:
+        request = held.call.request
+        try:
+            failpoint("call.before")
+            reply = self.client.send(request, held.line) if request else None
+            failpoint("call.sent")
+            outcome = calls.outcome(held.call, reply)
+        except Exception as error:
+            logger.exception("a call failed in an unforeseen way")
+            outcome = calls.broken(held.call, error)
+        with self.lock:
+            self.buffered += outcome.size
+        self.answers.append((held, outcome))
+        self.wake()
+
+    def finished(self, most: int) -> list[tuple[Held, Outcome]]:
+        """The answers that came in, to be settled and then `release`d."""
+        return [self.answers.popleft() for _ in range(min(most, len(self.answers)))]
+
+    def give_back(self, answers: Iterable[tuple[Held, Outcome]]) -> None:
+        """They could not be settled; another time."""
+        self.answers.extendleft(reversed(list(answers)))
+
+    def release(self, answers: Iterable[tuple[Held, Outcome]]) -> None:
+        for held, outcome in answers:
+            with self.lock:
+                self.buffered -= outcome.size
+            self.held.pop((held.call.run_id, held.call.fence), None)
+
+    def cut(self, keys: Iterable[Key]) -> None:
+        """Let go of attempts that are no longer wanted; what still comes of them is nobody's."""
+        for key in keys:
+            if held := self.held.get(key):
+                held.line.cut()
+                if not held.started:
+                    del self.held[key]
+
+    def unstarted(self) -> list[Held]:
+        """Take back what no thread has begun."""
+        with self.lock:
+            found = [held for held in self.held.values() if not held.started]
+            for held in found:
+                held.line.cut()
+                del self.held[held.call.run_id, held.call.fence]
+        return found
+
+    def end(self, *, patience: float) -> None:
+        for _ in self.threads:
+            self.queue.put(None)
+        until = time.monotonic() + patience
+        for thread in self.threads:
+            thread.join(max(0.0, until - time.monotonic()))

@@ -1,0 +1,66 @@
+"""`manage.py runscheduler`: flags and wiring; the work is in runs/scheduler.py."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+
+from cronjob.lib import http
+from cronjob.lib.loop import Loop
+from cronjob.lib.supervisor import Child, supervise
+from cronjob.lib.wakeup import Listener
+from runs.executor import Executor
+from runs.lease import Lease
+from runs.scheduler import Scheduler
+
+
+class Command(BaseCommand):
+    help = "Make due tasks into runs and call them. Any number may run at once, on any host."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--slots", type=int, default=settings.CRONJOB_SLOTS, metavar="N",
+            help="calls at the same time, in each process (default: %(default)s)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--processes", type=int, default=1, metavar="N",
+            help="processes, for more than one core (default: %(default)s)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--once", action="store_true",
+            help="call everything that is due now, wait for the answers, and end",
+        )  # fmt: skip
+
+    def handle(self, *args: Any, slots: int, processes: int, once: bool, **options: Any) -> None:
+        if not 1 <= slots <= 1000:
+            raise CommandError("--slots must be from 1 to 1000.")
+        if not 1 <= processes <= 64:
+            raise CommandError("--processes must be from 1 to 64.")
+        if processes > 1:
+            connection.close()
+            sys.exit(supervise([child(number, slots, once) for number in range(1, processes + 1)]))
+        schedule(slots=slots, once=once)
+
+
+def child(number: int, slots: int, once: bool) -> Child:
+    flags = [f"--slots={slots}", *(["--once"] if once else [])]
+    command = [sys.executable, str(settings.ROOT / "manage.py"), "runscheduler", *flags]
+    return Child(name=f"scheduler {number}", command=command, directory=Path.cwd())
+
+
+def schedule(*, slots: int, once: bool) -> None:
+    with Loop() as loop:
+        lease = Lease(slots=slots, wake=loop.wake)
+        client = http.Client(
+            allow=settings.CRONJOB_TARGETS_ALLOW, deny=settings.CRONJOB_TARGETS_DENY, pool=slots
+        )
+        executor = Executor(slots=slots, client=client, wake=loop.wake)
+        listener = Listener(loop.wake)
+        lease.start()
+        listener.start()
+        Scheduler(loop=loop, lease=lease, executor=executor).run(once=once)
+        listener.stopping.set()
+        client.close()

@@ -1,0 +1,100 @@
+"""Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count
+
+from cronjob.lib.failpoints import failpoint
+from cronjob.lib.rows import compare_and_set
+from runs import pauses
+from runs.entries import missed, run_of
+from runs.models import TaskRun
+from runs.states import Status, Trigger
+from tasks import misfire
+from tasks.misfire import Plan
+from tasks.models import Task, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+
+def materialise(now: datetime) -> int:
+    """Turn a batch of due tasks into runs; how many tasks were due."""
+    tasks = list(Task.objects.due(now)[: settings.CRONJOB_BATCH_MAX])
+    if not tasks:
+        return 0
+    failpoint("materialise.read")
+    held, firing = pauses.split(tasks)
+    waiting = waiting_of(firing)
+    planned = [(t, p) for t in firing if (p := planned_or_none(t, waiting.get(t.pk, 0), now=now))]
+    with transaction.atomic():
+        won = advance(planned)
+        failpoint("materialise.advanced")
+        runs = [run for task, plan in planned if task.pk in won for run in runs_of(task, plan, now)]
+        # The second guard: a moment that was recorded before is not recorded again.
+        TaskRun.objects.bulk_create(runs, ignore_conflicts=True)
+        pauses.hold(held)
+    failpoint("materialise.committed")
+    return len(tasks)
+
+
+def waiting_of(tasks: Iterable[Task]) -> dict[int, int]:
+    waiting = TaskRun.objects.filter(task__in=tasks).waiting()
+    return dict(waiting.order_by().values_list("task_id").annotate(Count("id")))
+
+
+def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Plan | None:
+    """One bad task fails itself, loudly, and never the beat."""
+    assert task.next_moment is not None
+    try:
+        return misfire.plan(
+            task.schedule(), task.next_moment,
+            now=now, policy=task.misfire_policy,
+            grace=timedelta(seconds=task.misfire_grace_seconds),
+            catchup_limit=task.catchup_limit,
+            room=max(0, settings.CRONJOB_BACKLOG_MAX - waiting),
+        )  # fmt: skip
+    except Exception:
+        logger.exception("task %s cannot be scheduled", task.name, extra={"task_id": task.pk})
+        give_up(task, now=now)
+        return None
+
+
+def give_up(task: Task, *, now: datetime) -> None:
+    """Nothing that would compute its schedule again: it would fail again."""
+    Task.objects.filter(pk=task.pk, version=task.version).update(
+        status=TaskStatus.DISABLED,
+        disabled_reason="its schedule could not be computed; the log says why",
+        version=task.version + 1,
+        next_moment=None,
+        next_run_at=None,
+        updated_at=now,
+    )
+
+
+def advance(planned: Iterable[tuple[Task, Plan]]) -> set[int]:
+    """Move each task to its next moment, if nobody has moved or changed it since we read it."""
+    rows = []
+    for task, plan in planned:
+        before = (task.next_run_at, task.version)
+        task.point_at(plan.following, task.schedule())
+        ended = plan.following is None
+        rows.append((task.pk, *before, task.next_moment, task.next_run_at, ended))
+    return compare_and_set(
+        Task, rows, seen=("next_run_at", "version"), sets=("next_moment", "next_run_at", "ended")
+    )
+
+
+def runs_of(task: Task, plan: Plan, now: datetime) -> Iterable[TaskRun]:
+    schedule = task.schedule()
+    trigger = Trigger.CATCH_UP if plan.late else Trigger.SCHEDULE
+    for moment in plan.runs:
+        due_at = schedule.fires_at(moment)
+        yield run_of(task, moment, due_at=due_at, now=now, trigger=trigger, ready_at=due_at)
+    if plan.missed:
+        yield missed(task, plan.missed, status=Status.MISSED, reason="misfire", now=now)
+    if plan.full:
+        yield missed(task, plan.full, status=Status.SKIPPED, reason="backlog full", now=now)

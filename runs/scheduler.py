@@ -1,0 +1,172 @@
+"""The whole scheduler: answers are settled, what is due becomes runs, what is ready is called."""
+
+import logging
+import time
+from datetime import datetime
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.utils.module_loading import import_string
+
+from cronjob.lib.failpoints import failpoint
+from cronjob.lib.loop import Loop
+from runs import calls, pauses
+from runs.claim import claim
+from runs.executor import Executor
+from runs.glance import Glance, glance
+from runs.lease import Lease
+from runs.materialise import materialise
+from runs.models import TaskRun
+from runs.rescue import expire, lose, put_back, reconcile, rescue, unpark_all
+from runs.settle import settle_each
+from tasks.models import Priority
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # how often calls in flight are looked up, in case somebody canceled one
+TIDY_SECONDS = 5.0
+CONTENDED_SECONDS = 0.05  # others hold what is ready
+SETTLE_MOST = 200
+CALLBACKS = "callbacks.target.issue"  # an app above us
+PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
+
+
+def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
+    """Where and by which token each asynchronous call is to be answered."""
+    found: dict[int, tuple[str, str]] = import_string(CALLBACKS)(runs) if runs else {}
+    return found
+
+
+class Scheduler:
+    def __init__(self, *, loop: Loop, lease: Lease, executor: Executor) -> None:
+        self.loop, self.lease, self.executor = loop, lease, executor
+        self.looked = self.tidied = 0.0
+        self.troubles = 0
+
+    def run(self, *, once: bool = False) -> None:
+        """Until we are asked to stop; with `once`, until everything due has been called."""
+        while not self.loop.asked_to_stop:
+            rest = self.careful_beat()
+            if once and rest > 0 and not self.executor.held and not self.troubles:
+                break
+            self.loop.wait(rest)
+        self.drain()
+
+    def careful_beat(self) -> float:
+        """Whatever goes wrong in a round is told, and the next one comes."""
+        try:
+            rest = self.beat()
+            self.troubles = 0
+            return rest
+        except DatabaseError as error:
+            logger.error("the database failed, trying again: %s", error)
+            connection.close()
+        except Exception:
+            logger.exception("a round failed, trying again")
+        self.troubles += 1
+        return PATIENCE[min(self.troubles, len(PATIENCE)) - 1]
+
+    def beat(self) -> float:
+        """One round; for how long there is nothing to do."""
+        self.collect()
+        if self.lease.lost:
+            self.start_anew()
+        seen = glance()
+        self.tidy(seen)
+        if not self.lease.holds():
+            return CONTENDED_SECONDS
+        ready = seen.ready_by(seen.now)
+        if due := seen.due is not None and seen.due <= seen.now:
+            materialise(seen.now)
+            ready = [*Priority]
+        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
+        called = self.call(seen.now, room, ready) if room and ready else 0
+        self.drop_canceled()
+        if due or called:
+            return 0  # there may be more
+        return self.rest(seen)
+
+    def rest(self, seen: Glance) -> float:
+        ready = min(seen.ready.values(), default=None) if self.executor.free else None
+        times = (seen.due, ready, seen.unanswered, seen.unpause)
+        ahead = [(at - seen.now).total_seconds() for at in times if at]
+        rest = min([settings.CRONJOB_POLL_SECONDS, *ahead])
+        return rest if rest > 0 else CONTENDED_SECONDS
+
+    # --- what a round is made of --------------------------------------------------------------
+
+    def collect(self) -> None:
+        """Settle what came back; what cannot be written is kept for the next round."""
+        while answers := self.executor.finished(SETTLE_MOST):
+            try:
+                settle_each([(held.run, outcome) for held, outcome in answers])
+            except Exception:
+                self.executor.give_back(answers)
+                raise
+            self.executor.release(answers)
+
+    def call(self, now: datetime, room: int, ready: list[int]) -> int:
+        claimed = claim(now, owner=self.lease.process.name, room=room, priorities=ready)
+        tokens = issue([run for run in claimed if run.is_asynchronous])
+        for run in claimed:
+            url, token = tokens.get(run.pk, ("", ""))
+            call = calls.prepare(run, now=now, callback_url=url, callback_token=token)
+            self.executor.submit(run, call)
+        return len(claimed)
+
+    def drop_canceled(self) -> None:
+        """Cut off the calls of runs that somebody ended meanwhile."""
+        if not self.executor.held or time.monotonic() - self.looked < LOOK_SECONDS:
+            return
+        self.looked = time.monotonic()
+        keys = list(self.executor.held)
+        ours = TaskRun.objects.filter(pk__in=[pk for pk, _ in keys], deadline_at__isnull=False)
+        wanted = set(ours.values_list("pk", "fence"))
+        self.executor.cut([key for key in keys if key not in wanted])
+
+    def tidy(self, seen: Glance) -> None:
+        """What nobody waits for: a few times a minute is enough."""
+        if seen.unanswered and seen.unanswered <= seen.now:
+            expire(seen.now)
+        if seen.unpause and seen.unpause <= seen.now:
+            pauses.end_due(seen.now)
+        if time.monotonic() - self.tidied < TIDY_SECONDS:
+            return
+        self.tidied = time.monotonic()
+        unpark_all(seen.now)
+        if seen.overdue:  # something is being called somewhere
+            held = {*self.executor.held}
+            reconcile(self.lease.process.name, held, now=seen.now)
+        gone = seen.dead is not None and seen.dead < seen.now
+        if (gone or seen.overdue) and self.lease.settled_in():
+            rescue(seen.now)
+
+    def start_anew(self) -> None:
+        """Others took us for dead and have our runs: nothing that we still do counts."""
+        logger.error("the lease was lost; starting anew under another name")
+        self.executor.cut(list(self.executor.held))
+        self.lease.register()
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Give back what has not begun, wait for what has, and go last of all."""
+        self.lease.drain()
+        held = self.executor.unstarted()
+        now = glance().now
+        for one in held:
+            put_back(one.run, now=now)
+        failpoint("drain.released")
+        until = time.monotonic() + settings.CRONJOB_DRAIN_SECONDS
+        while self.executor.held and self.loop.asked_to_stop < 2:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            self.loop.wait(min(left, LOOK_SECONDS))
+            self.collect()
+            self.drop_canceled()
+        self.collect()
+        lose([one.run for one in self.executor.held.values()], now=glance().now)
+        self.executor.cut(list(self.executor.held))
+        self.executor.end(patience=1)
+        self.lease.end()

@@ -1,0 +1,176 @@
+"""The one end of every attempt, whoever brings the answer."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import DataError, transaction
+
+from cronjob.lib import clock
+from cronjob.lib.failpoints import failpoint
+from cronjob.lib.rows import compare_and_set
+from runs import retry
+from runs.calls import Outcome
+from runs.claim import unpark
+from runs.models import TaskRun
+from runs.states import FINAL, ErrorKind, Status
+from tasks.models import OnLost, Task, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+LOST_MOST = 3  # so often a run is tried again after its process died
+LOST_PAUSE = timedelta(seconds=5)
+
+SETS = (
+    "status", "reason", "end_time", "template", "fence", "lost", "slot", "deadline_at",
+    "callback_deadline", "ready_at", "next_retry_time", "request_method", "request_url",
+    "request_headers", "request_body", "response_code", "response_headers", "response_body", "response_truncated",
+    "error_kind", "error_message", "timings", "attempts", "updated_at",
+)  # fmt: skip
+
+Answer = tuple[TaskRun, Outcome]
+
+
+def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
+    """Write what came of these attempts; the runs that were still theirs to settle."""
+    if not answers:
+        return set()
+    standing = standing_of(run.task_id for run, outcome in answers if not outcome.ok)
+    rows = []
+    for run, outcome in answers:
+        fence = run.fence
+        apply(run, outcome, standing.get(run.task_id, ""), now=now)
+        rows.append((run.pk, fence, Status.RUNNING, *(getattr(run, name) for name in SETS)))
+    failpoint("settle.before")
+    with transaction.atomic():
+        moved = compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
+        failpoint("settle.written")
+    failpoint("settle.committed")
+    unpark({run.task_id for run, _ in answers if run.pk in moved and run.status in FINAL}, now)
+    for run, _ in answers:
+        tell(run, settled=run.pk in moved)
+    return moved
+
+
+def settle_each(answers: Sequence[Answer]) -> None:
+    """As `settle`, but what no database can keep spoils its own run only."""
+    now = clock.now()
+    try:
+        settle([(copy(run), outcome) for run, outcome in answers], now=now)
+    except DataError:
+        logger.exception("%d answers could not be written", len(answers))
+        if len(answers) == 1:
+            ((run, outcome),) = answers
+            settle([(run, unkeepable(outcome))], now=now)
+        else:
+            for answer in answers:
+                settle_each([answer])
+
+
+def unkeepable(outcome: Outcome) -> Outcome:
+    """What was sent and received cannot be written; that it was can be."""
+    return replace(
+        outcome, ok=False, kind=ErrorKind.BODY, message="the database cannot keep the answer",
+        code=None, headers={}, body="", response_headers={}, response_body="",
+    )  # fmt: skip
+
+
+def standing_of(tasks: Iterable[int]) -> dict[int, str]:
+    """Why the runs of a task are not tried again, if they are not."""
+    wanted = set(tasks)
+    if not wanted:
+        return {}
+    rows = Task.objects.filter(pk__in=wanted).values_list("pk", "status", "deleted")
+    return {
+        pk: "deleted" if deleted else "disabled"
+        for pk, status, deleted in rows
+        if deleted or status == TaskStatus.DISABLED
+    }
+
+
+def apply(run: TaskRun, outcome: Outcome, given_up: str, *, now: datetime) -> None:
+    """What the run is after this attempt."""
+    record(run, outcome)
+    run.deadline_at = None
+    run.updated_at = now
+    if outcome.ok and outcome.asynchronous:
+        run.status = Status.CALLBACK_PENDING
+        run.callback_deadline = now + timedelta(seconds=run.task.callback_timeout_sec)
+    elif outcome.ok:
+        finish(run, Status.SUCCESS, now=now)
+    elif outcome.kind == ErrorKind.LOST:
+        lose(run, given_up, now=now)
+    elif not given_up and (at := next_try(run, outcome, now=now)):
+        try_again(run, at, now=now)
+    else:
+        timed_out = outcome.kind == ErrorKind.TIMEOUT
+        finish(run, Status.TIMEOUT if timed_out else Status.FAILED, reason=given_up, now=now)
+
+
+def record(run: TaskRun, outcome: Outcome) -> None:
+    run.error_kind, run.error_message = outcome.kind, outcome.message
+    if outcome.kind == ErrorKind.LOST:
+        return  # nothing is known of what was sent
+    run.request_method, run.request_url = outcome.method, outcome.url
+    run.request_headers, run.request_body = outcome.headers, outcome.body
+    run.response_code, run.response_headers = outcome.code, outcome.response_headers
+    run.response_body, run.response_truncated = outcome.response_body, outcome.truncated
+    run.timings = outcome.timings
+
+
+def next_try(run: TaskRun, outcome: Outcome, *, now: datetime) -> datetime | None:
+    spent = run.attempt - run.lost  # lost attempts are not paid for
+    if spent >= run.max_attempts:
+        return None
+    policy = run.task.retry_policy | {"max_retries": run.max_attempts - 1}
+    key = f"{run.uuid}:{run.attempt}"
+    return retry.next_try(outcome, spent - 1, policy=policy, now=now, key=key)
+
+
+def lose(run: TaskRun, given_up: str, *, now: datetime) -> None:
+    run.lost += 1
+    run.fence += 1  # whoever still comes back with it is a ghost
+    if run.task.on_lost == OnLost.RETRY and run.lost <= LOST_MOST and not given_up:
+        try_again(run, now + LOST_PAUSE, now=now)
+    elif run.task.on_lost == OnLost.FAIL and run.is_asynchronous:
+        run.status = Status.CALLBACK_PENDING  # it may have been sent, so its callback may come
+        run.callback_deadline = now + timedelta(seconds=run.task.callback_timeout_sec)
+    else:
+        finish(run, Status.FAILED, reason=given_up or "lost", now=now)
+
+
+def try_again(run: TaskRun, at: datetime, *, now: datetime) -> None:
+    run.attempts = [*run.attempts, attempt_of(run, now)]
+    run.status = Status.RETRYING
+    run.ready_at = run.next_retry_time = at
+
+
+def attempt_of(run: TaskRun, now: datetime) -> dict[str, Any]:
+    return {
+        "attempt": run.attempt,
+        "start_time": clock.text(run.start_time),
+        "end_time": clock.text(now),
+        "response_code": None if run.error_kind == ErrorKind.LOST else run.response_code,
+        "error_kind": run.error_kind,
+        "error_message": run.error_message,
+    }
+
+
+def finish(run: TaskRun, status: Status, *, now: datetime, reason: str = "") -> None:
+    run.status, run.reason, run.end_time, run.slot = status, reason, now, None
+    run.template = None  # which holds secrets, and is not needed any more
+
+
+def tell(run: TaskRun, *, settled: bool) -> None:
+    level = logging.INFO if settled and run.status != Status.FAILED else logging.WARNING
+    message = f"run {run.pk} of {run.task.name}: {run.status}" if settled else "a late answer"
+    extra = {
+        "action": "settle" if settled else "stale", "task_id": run.task_id, "run_id": run.pk,
+        "attempt": run.attempt, "status": run.status, "trace_id": run.trace_id,
+        "err": run.error_message, "target_url": run.request_url,
+        "latency_ms": (run.timings or {}).get("total_ms"),
+    }  # fmt: skip
+    logger.log(level, message, extra=extra)

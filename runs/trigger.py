@@ -1,0 +1,84 @@
+"""What a person or a client asks of runs: one now, one again, this one not."""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from cronjob.lib import wakeup
+from runs.claim import Places, needs_place, unpark
+from runs.models import TaskRun
+from runs.states import FINAL, Status, Trigger
+from tasks.models import ConcurrencyPolicy, ExecType, Task
+
+logger = logging.getLogger(__name__)
+
+
+class LimitReached(Exception):
+    """The task already has as many runs under way as it may."""
+
+
+class NotPossible(Exception):
+    """The run is in a state that does not allow it."""
+
+
+@transaction.atomic
+def trigger(
+    task: Task, *, now: datetime, override_body: str | None = None, force_async: bool = False
+) -> TaskRun:
+    """One run now, also of a disabled task."""
+    if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
+        raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
+    run = TaskRun(
+        trigger=Trigger.MANUAL, scheduled_time=now,
+        override_body=override_body, force_async=force_async,
+    )  # fmt: skip
+    return ask_for(run, task, now=now)
+
+
+@transaction.atomic
+def replay(old: TaskRun, *, now: datetime, override_body: str | None = None) -> TaskRun:
+    """The task as it is now, for the time that the old run was for."""
+    if old.status not in FINAL:
+        raise NotPossible(f"The run is {old.status}; only a run that is over can be replayed.")
+    run = TaskRun(
+        trigger=Trigger.REPLAY, scheduled_time=old.scheduled_time, force_async=old.force_async,
+        override_body=old.override_body if override_body is None else override_body,
+    )  # fmt: skip
+    return ask_for(run, old.task, now=now)
+
+
+def ask_for(run: TaskRun, task: Task, *, now: datetime) -> TaskRun:
+    """Under SKIP it takes its place at once, or there is none and nothing is made."""
+    run.task = task = Task.objects.select_for_update().get(pk=task.pk)
+    if task.deleted:
+        raise NotPossible("The task was deleted.")
+    run.due_at = run.ready_at = run.created_at = run.updated_at = now
+    run.priority, run.max_attempts = task.priority, task.retry_policy["max_retries"] + 1
+    if task.concurrency_policy == ConcurrencyPolicy.SKIP and needs_place(run):
+        places = Places([task.pk])
+        if not places.admits(run):
+            raise LimitReached(f"All {task.max_concurrency} slots of the task are taken.")
+        run.slot = places.free_slot(run)
+    run.save(force_insert=True)
+    wakeup.schedulers()
+    extra = {"action": run.trigger.lower(), "task_id": task.pk, "run_id": run.pk}
+    logger.info("%s run of %s", run.trigger.lower(), task.name, extra=extra)
+    return run
+
+
+def cancel(run: TaskRun, *, reason: str, now: datetime) -> None:
+    """From any state that is not final; a call in flight is cut off by whoever makes it."""
+    with transaction.atomic():
+        mine = TaskRun.objects.select_for_update().only(
+            "id", "task_id", "status", "fence", "trigger"
+        )
+        now_is = mine.get(pk=run.pk)
+        if now_is.status in FINAL:
+            raise NotPossible(f"The run is {now_is.status} already.")
+        now_is.transition(Status.CANCELED, now=now, reason=reason)
+        run.status, run.reason, run.end_time = now_is.status, reason, now
+    unpark([run.task_id], now)
+    wakeup.schedulers()
+    extra = {"action": "cancel", "task_id": run.task_id, "run_id": run.pk}
+    logger.info("cancel run %s", run.pk, extra=extra)

@@ -1,0 +1,50 @@
+"""Guarded writes of many rows: each only while it is what its writer saw."""
+
+from datetime import timedelta
+
+from cronjob.lib.rows import compare_and_set
+from runs.models import TaskRun
+from tasks.models import Task
+from tests import marks
+from tests.factories import NOON, SECOND, make_run, make_task
+
+pytestmark = marks.both
+
+
+def test_rows_that_are_as_they_were_seen_get_their_values_and_are_told():
+    tasks = [make_task(next_run_at=NOON + n * SECOND) for n in range(5)]
+    Task.objects.filter(pk=tasks[1].pk).update(version=2)
+    Task.objects.filter(pk=tasks[2].pk).update(next_run_at=NOON - SECOND)
+    rows = [(t.pk, t.next_run_at, t.version, NOON + timedelta(days=1), True) for t in tasks]
+    rows.append((tasks[-1].pk + 1000, NOON, 1, NOON, True))  # never was
+    won = compare_and_set(
+        Task, rows, seen=("next_run_at", "version"), sets=("next_run_at", "ended")
+    )
+    assert won == {tasks[0].pk, tasks[3].pk, tasks[4].pk}
+    assert set(Task.objects.filter(ended=True).values_list("pk", flat=True)) == won
+    tasks[0].refresh_from_db()
+    assert tasks[0].next_run_at == NOON + timedelta(days=1)
+
+
+def test_null_is_seen_and_set_like_any_value():
+    task = make_task(next_run_at=None)
+    row = (task.pk, None, NOON, NOON)
+    assert compare_and_set(Task, [row], seen=("next_run_at",), sets=("next_moment", "next_run_at"))
+    row = (task.pk, NOON, None, None)
+    assert compare_and_set(Task, [row], seen=("next_run_at",), sets=("next_moment", "next_run_at"))
+    task.refresh_from_db()
+    assert (task.next_moment, task.next_run_at) == (None, None)
+
+
+def test_text_json_and_numbers_arrive_as_they_are():
+    run = make_run()
+    values = ("a'b\"c\\d\n{}, ü 中", {"a": [1, None, "ü"]}, 2**40, None, [])
+    sets = ("request_body", "timings", "lateness_ms", "template", "attempts")
+    assert compare_and_set(TaskRun, [(run.pk, 0, *values)], seen=("fence",), sets=sets)
+    kept = TaskRun.objects.get(pk=run.pk)
+    assert tuple(getattr(kept, name) for name in sets) == values
+
+
+def test_nothing_to_write_asks_nothing(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert compare_and_set(Task, [], seen=("version",), sets=("ended",)) == set()

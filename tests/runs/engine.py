@@ -1,0 +1,32 @@
+"""The steps of the engine, one by one, without threads and without a network."""
+
+from runs.calls import Outcome
+from runs.claim import claim
+from runs.models import TaskRun
+from runs.settle import settle
+from tasks.models import Priority
+from tests.factories import NOON
+
+EVERY_PRIORITY = list(Priority)
+
+
+def claimed(now=NOON, *, room=100, owner="a", priorities=EVERY_PRIORITY):
+    return claim(now, owner=owner, room=room, priorities=priorities)
+
+
+def outcome(run, **fields):
+    of = {"run_id": run.pk, "fence": run.fence, "attempt": run.attempt}
+    return Outcome(**(of | {"ok": True, "code": 200, "method": "GET", "url": "http://x/"} | fields))
+
+
+def failed(run, **fields):
+    return outcome(run, **({"ok": False, "kind": "http", "code": 503, "message": "503"} | fields))
+
+
+def settled(run, what=outcome, *, now=NOON, **fields):
+    """Whether it was still its to settle."""
+    return run.pk in settle([(run, what(run, **fields))], now=now)
+
+
+def fresh(run):
+    return TaskRun.objects.get(pk=run.pk)

@@ -1,0 +1,179 @@
+"""The whole scheduler in a thread of the test, against a real server on loopback."""
+
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from cronjob.lib import clock, http
+from cronjob.lib.loop import Loop
+from runs import standing, trigger
+from runs.executor import Executor
+from runs.lease import Lease
+from runs.models import Process, TaskRun
+from runs.scheduler import Scheduler
+from runs.states import FINAL
+from tasks.models import Task
+from tests import marks
+from tests.factories import SECOND, make_run, make_task
+from tests.target import Target
+
+pytestmark = marks.committing
+
+PATIENCE = 30.0
+tick = threading.Event()  # never set: to wait a moment
+
+
+@pytest.fixture
+def target():
+    with Target() as server:
+        yield server
+
+
+def schedule(loop, *, slots=4, **options):
+    lease = Lease(slots=slots, wake=loop.wake)
+    lease.start()
+    client = http.Client(allow=(), deny=(), pool=slots)
+    executor = Executor(slots=slots, client=client, wake=loop.wake)
+    Scheduler(loop=loop, lease=lease, executor=executor).run(**options)
+    client.close()
+
+
+@contextmanager
+def scheduling(**options):
+    """A scheduler at work until the block ends; then it drains."""
+    loop, failed = Loop(), []
+
+    def work():
+        try:
+            schedule(loop, **options)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.asked_to_stop = 1
+        loop.wake()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert not failed, failed
+
+
+def until(condition, *, seconds=PATIENCE):
+    for _ in range(int(seconds / 0.02)):
+        if found := condition():
+            return found
+        tick.wait(0.02)
+    raise AssertionError("it did not come about")
+
+
+def ended(**filters):
+    return until(lambda: TaskRun.objects.filter(status__in=FINAL, **filters).first())
+
+
+def new(target, path="/status/200", **fields):
+    """A task that is due now, or was."""
+    values = {"name": "mine", "schedule_kind": "MANUAL", "target_url": target.url(path)}
+    task = Task(**(values | fields))
+    standing.create(task, now=clock.now())
+    return task
+
+
+def test_a_due_task_is_called_and_its_answer_kept(target):
+    now = clock.now()
+    task = new(
+        target, "/echo", schedule_kind="ONCE", run_at=now + SECOND / 5, http_method="POST",
+        headers={"X-Mine": "{{ run_id }}"}, body_template='{"due": {{ scheduled_time|tojson }}}',
+    )  # fmt: skip
+    with scheduling():
+        run = ended(task=task)
+    (request,) = target.wait_for(1)
+    assert (run.status, run.response_code, run.attempt) == ("SUCCESS", 200, 1)
+    assert request.headers["X-Mine"] == str(run.pk)
+    assert request.headers["Idempotency-Key"].startswith(str(task.uuid))
+    assert b'"due"' in request.body
+    assert '"method": "POST"' in run.response_body
+    assert run.timings["total_ms"] is not None
+
+
+def test_a_failing_target_is_called_again_until_its_retries_are_spent(target):
+    policy = {"max_retries": 2, "initial_delay": 0, "strategy": "fixed"}
+    task = new(target, "/status/503", retry_policy=policy)
+    with scheduling():
+        run = trigger.trigger(task, now=clock.now())
+        found = ended(pk=run.pk)
+    assert (found.status, found.attempt, found.response_code) == ("FAILED", 3, 503)
+    assert len(found.attempts) == 2
+    assert len(target.wait_for(3)) == 3
+
+
+def test_a_target_that_hangs_is_a_timeout(target):
+    task = new(target, "/silent", timeout_seconds=0.2)
+    with scheduling():
+        found = ended(pk=trigger.trigger(task, now=clock.now()).pk)
+    assert (found.status, found.error_kind) == ("TIMEOUT", "timeout")
+
+
+def test_a_call_in_flight_is_cut_off_when_its_run_is_canceled(target):
+    task = new(target, "/silent", timeout_seconds=60)
+    with scheduling():
+        run = trigger.trigger(task, now=clock.now())
+        target.wait_for(1, timeout=PATIENCE)
+        trigger.cancel(run, reason="enough", now=clock.now())
+        next_one = trigger.trigger(new(target, name="other"), now=clock.now())
+        ended(pk=next_one.pk)
+    assert TaskRun.objects.get(pk=run.pk).status == "CANCELED"
+
+
+def test_once_calls_what_is_due_and_ends(target):
+    task = new(target)
+    runs = [trigger.trigger(task, now=clock.now()) for _ in range(3)]
+    schedule(Loop(), once=True)
+    assert {TaskRun.objects.get(pk=run.pk).status for run in runs} == {"SUCCESS"}
+    assert not Process.objects.exists()
+
+
+def test_the_lease_of_a_scheduler_that_ends_is_gone_and_nothing_is_left_running(target):
+    task = new(target, concurrency_policy="PARALLEL")
+    for _ in range(20):
+        trigger.trigger(task, now=clock.now())
+    with scheduling(slots=2):
+        target.wait_for(2, timeout=PATIENCE)
+    assert not Process.objects.exists()
+    assert not TaskRun.objects.filter(status="RUNNING").exists()
+
+
+def test_what_a_dead_process_left_behind_is_called_again(target, settings):
+    settings.CRONJOB_LEASE_SECONDS, settings.CRONJOB_BEAT_SECONDS = 1.0, 0.2
+    now = clock.now()
+    task = make_task(target_url=target.url("/status/200"), schedule_kind="MANUAL")
+    run = make_run(
+        task=task, trigger="MANUAL", status="RUNNING", attempt=1, fence=1, owner="ghost",
+        start_time=now, deadline_at=now + timedelta(hours=1), slot=1,
+    )  # fmt: skip
+    with scheduling():
+        found = ended(pk=run.pk)
+    assert (found.status, found.attempt, found.lost) == ("SUCCESS", 2, 1)
+    assert found.attempts[0]["error_kind"] == "lost"
+
+
+def test_a_task_whose_template_cannot_be_filled_fails_itself_alone(target):
+    bad = new(target, name="bad")
+    Task.objects.filter(pk=bad.pk).update(body_template="{{ nonsense }}", http_method="POST")
+    with scheduling():
+        first = ended(pk=trigger.trigger(bad, now=clock.now()).pk)
+        second = ended(pk=trigger.trigger(new(target), now=clock.now()).pk)
+    assert (first.status, first.error_kind) == ("FAILED", "template")
+    assert second.status == "SUCCESS"
+
+
+def test_the_settings_of_these_tests_let_leases_hold():
+    assert settings.CRONJOB_LEASE_SECONDS > settings.CRONJOB_BEAT_SECONDS
