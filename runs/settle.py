@@ -27,8 +27,8 @@ LOST_PAUSE = timedelta(seconds=5)
 SETS = (
     "status", "reason", "end_time", "template", "fence", "lost", "slot", "deadline_at",
     "callback_deadline", "ready_at", "next_retry_time", "request_method", "request_url",
-    "request_headers", "request_body", "response_code", "response_headers", "response_body", "response_truncated",
-    "error_kind", "error_message", "timings", "attempts", "updated_at",
+    "request_headers", "request_body", "response_code", "response_headers", "response_body",
+    "response_truncated", "error_kind", "error_message", "timings", "attempts", "updated_at",
 )  # fmt: skip
 
 Answer = tuple[TaskRun, Outcome]
