@@ -81,7 +81,8 @@ def refuse_surprises(name: str, word: str) -> None:
             known = f"{LOWEST[name]} to {HIGHEST[name]}"
             raise BadCron(f"{name}: {number} is out of range, {known}.")
     for first, last, step in re.findall(r"(\w+)-(\w+)(/?)", word.lower()):
-        ends = [str(NAMES.get(end, end)) for end in (first, last)]
+        names = NAMES | {"l": HIGHEST[name]}
+        ends = [str(names.get(end, end)) for end in (first, last)]
         if all(end.isdigit() for end in ends):
             refuse_range(name, f"{first}-{last}", int(ends[1]) - int(ends[0]), step=bool(step))
 

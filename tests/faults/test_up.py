@@ -68,17 +68,23 @@ def test_one_signal_stops_everything_and_leaves_no_process(tmp_path, number):
         assert "Everything has stopped." in process.output
 
 
-def test_a_child_that_dies_brings_all_down_with_its_exit_code(tmp_path):
+@pytest.mark.parametrize(("child", "command"), [("web", "gunicorn"), ("scheduler", "runscheduler")])
+def test_a_child_that_dies_brings_all_down_with_its_exit_code(tmp_path, child, command):
     with up(tmp_path) as process:
         own = process.process.pid
         (master,) = [
             pid
-            for pid in process.family()
-            if f"PPid:\t{own}\n" in Path(f"/proc/{pid}/status").read_text()
+            for pid, said in process.family().items()
+            if command in said and f"PPid:\t{own}\n" in Path(f"/proc/{pid}/status").read_text()
         ]
         os.kill(master, signal.SIGKILL)
         assert process.wait() == 1
-        assert "web ended with exit code -9" in process.output
+        assert f"{child} ended with exit code -9" in process.output
+
+
+def test_the_demo_tasks_go_green_by_themselves(tmp_path):
+    with up(tmp_path) as process:
+        process.until(r"run \d+ of demo: every ten seconds: SUCCESS")
 
 
 def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):

@@ -65,6 +65,7 @@ def test_a_cron_expression_is_stored_in_six_fields(expression, stored):
         ("10-5 * * * *", "minute: the range 10-5"),
         ("7-7 * * * * *", "second: the range 7-7"),
         ("0 0 5-5 * *", "day of month: the range 5-5"),
+        ("0 0 31-L * *", "day of month: the range 31-l"),
         ("0 0 * * 7-0", "day of week: the range 7-0"),
         ("0 0 25-5/3 * *", "day of month: 25-5 wraps and takes no step"),
         ("0 0 * * sat-tue/2", "day of week: sat-tue wraps and takes no step"),

@@ -136,7 +136,12 @@ def first_access() -> list[tuple[str, str]]:
 def scheduler_child(origin: str) -> Child:
     return Child(
         name="scheduler",
-        command=[sys.executable, str(settings.ROOT / "manage.py"), "runscheduler"],
+        command=[
+            sys.executable,
+            str(settings.ROOT / "manage.py"),
+            "runscheduler",
+            "--skip-checks",  # we have told what there is to tell
+        ],
         environment={"CRONJOB_BASE_URL": settings.CRONJOB_BASE_URL or origin},
         directory=Path.cwd(),
     )
