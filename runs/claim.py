@@ -16,7 +16,20 @@ from tasks.models import ConcurrencyPolicy
 AGED = 5  # one slot in so many goes to the oldest run whatever its priority, so that all move
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
 
-HEAVY = ("response_body", "response_headers", "request_body", "request_headers")
+# What an attempt needs of its run and task; never the bodies of the attempt before.
+RUN_NEEDS = (
+    "id", "uuid", "task", "trigger", "status", "reason", "attempt", "max_attempts", "lost", "fence",
+    "priority", "moment", "scheduled_time", "due_at", "ready_at", "next_retry_time", "start_time",
+    "lateness_ms", "end_time", "owner", "slot", "deadline_at", "override_body", "force_async",
+    "template", "attempts", "trace_id", "updated_at",
+)  # fmt: skip
+CALL_NEEDS = (
+    "uuid", "name", "tags", "timezone", "exec_type", "http_method", "target_url", "headers",
+    "body_template", "connect_timeout_seconds", "timeout_seconds", "follow_redirects",
+    "secret_headers", "secret_paths", "retry_policy", "max_concurrency", "concurrency_policy",
+    "start_deadline_seconds", "on_lost", "callback_method", "callback_timeout_sec",
+)  # fmt: skip
+NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
 TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy")
 SETS = (
     "status", "reason", "end_time", "attempt", "fence", "owner", "slot", "start_time",
@@ -48,7 +61,7 @@ def candidates(now: datetime, room: int, priorities: list[int]) -> list[TaskRun]
     """Locked together with their tasks: who else claims runs of these tasks passes them by."""
     ready = (
         TaskRun.objects.filter(ready_at__lte=now)
-        .select_related("task").defer(*HEAVY)
+        .select_related("task").only(*NEEDS)
         .select_for_update(skip_locked=True, of=("self", "task"), no_key=True)
     )  # fmt: skip
     found: dict[int, TaskRun] = {}

@@ -1,31 +1,49 @@
 """New rows of the ledger: a moment that will run, and moments that will not."""
 
+import uuid
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from cronjob.lib.rows import insert_new
 from runs.models import TaskRun
-from runs.states import Status
+from runs.states import Status, Trigger
 from tasks.misfire import Span
 from tasks.models import Task
+from tasks.schedule import Schedule
+
+NAMES = (
+    "uuid", "task", "moment", "scheduled_time", "due_at", "ready_at", "trigger", "status", "reason",
+    "priority", "max_attempts", "end_time", "missed_from", "missed_to", "missed_count",
+    "created_at", "updated_at",
+)  # fmt: skip
+
+Entry = tuple[Any, ...]  # the values of NAMES
 
 
-def run_of(
-    task: Task, moment: datetime, *, due_at: datetime, now: datetime, **fields: object
-) -> TaskRun:
-    values = {
-        "moment": moment,
-        "scheduled_time": moment,
-        "max_attempts": task.retry_policy["max_retries"] + 1,
-        "priority": task.priority,
-        "created_at": now,
-        "updated_at": now,
-    }
-    return TaskRun(task=task, due_at=due_at, **(values | fields))
+def record(entries: Sequence[Entry]) -> None:
+    """A moment that is recorded already is not recorded again."""
+    insert_new(TaskRun, entries, NAMES)
 
 
-def missed(task: Task, span: Span, *, status: Status, reason: str, now: datetime) -> TaskRun:
+def planned(
+    task: Task, moment: datetime, *, schedule: Schedule, trigger: Trigger, now: datetime
+) -> Entry:
+    """A moment that becomes a run."""
+    due_at = schedule.fires_at(moment)
+    return (
+        uuid.uuid4(), task.pk, moment, moment, due_at, due_at, trigger, Status.SCHEDULED, "",
+        task.priority, task.retry_policy["max_retries"] + 1, None, None, None, None, now, now,
+    )  # fmt: skip
+
+
+def missed(
+    task: Task, span: Span, *, schedule: Schedule, reason: str, now: datetime,
+    status: Status = Status.MISSED,
+) -> Entry:  # fmt: skip
     """One entry for all of them, at the last."""
-    return run_of(
-        task, span.last, due_at=task.schedule().fires_at(span.last), now=now,
-        status=status, reason=reason, end_time=now,
-        missed_from=span.first, missed_to=span.last, missed_count=span.count,
+    return (
+        uuid.uuid4(), task.pk, span.last, span.last, schedule.fires_at(span.last), None,
+        Trigger.SCHEDULE, status, reason, task.priority, task.retry_policy["max_retries"] + 1,
+        now, span.first, span.last, span.count, now, now,
     )  # fmt: skip

@@ -11,31 +11,38 @@ from django.db.models import Count
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
 from runs import pauses
-from runs.entries import missed, run_of
+from runs.entries import Entry, missed, planned, record
 from runs.models import TaskRun
 from runs.states import Status, Trigger
 from tasks import misfire
 from tasks.misfire import Plan
-from tasks.models import Task, TaskStatus
+from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
+from tasks.schedule import Schedule
 
 logger = logging.getLogger(__name__)
+
+# What planning needs of a task; never its bodies.
+NEEDED = (
+    *SCHEDULE_FIELDS, "uuid", "name", "tags", "anchor", "version", "next_moment", "next_run_at",
+    "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority", "retry_policy",
+)  # fmt: skip
+Due = tuple[Task, Schedule, Plan]
 
 
 def materialise(now: datetime) -> int:
     """Turn a batch of due tasks into runs; how many tasks were due."""
-    tasks = list(Task.objects.due(now)[: settings.CRONJOB_BATCH_MAX])
+    tasks = list(Task.objects.due(now).only(*NEEDED)[: settings.CRONJOB_BATCH_MAX])
     if not tasks:
         return 0
     failpoint("materialise.read")
     held, firing = pauses.split(tasks)
     waiting = waiting_of(firing)
-    planned = [(t, p) for t in firing if (p := planned_or_none(t, waiting.get(t.pk, 0), now=now))]
+    plans = [plan for t in firing if (plan := planned_or_none(t, waiting.get(t.pk, 0), now=now))]
     with transaction.atomic():
-        won = advance(planned)
+        won = advance(plans)
         failpoint("materialise.advanced")
-        runs = [run for task, plan in planned if task.pk in won for run in runs_of(task, plan, now)]
         # The second guard: a moment that was recorded before is not recorded again.
-        TaskRun.objects.bulk_create(runs, ignore_conflicts=True)
+        record([e for due in plans if due[0].pk in won for e in entries_of(*due, now=now)])
         pauses.hold(held)
     failpoint("materialise.committed")
     return len(tasks)
@@ -46,17 +53,19 @@ def waiting_of(tasks: Iterable[Task]) -> dict[int, int]:
     return dict(waiting.order_by().values_list("task_id").annotate(Count("id")))
 
 
-def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Plan | None:
+def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
     """One bad task fails itself, loudly, and never the beat."""
     assert task.next_moment is not None
     try:
-        return misfire.plan(
-            task.schedule(), task.next_moment,
+        schedule = task.schedule()
+        plan = misfire.plan(
+            schedule, task.next_moment,
             now=now, policy=task.misfire_policy,
             grace=timedelta(seconds=task.misfire_grace_seconds),
             catchup_limit=task.catchup_limit,
             room=max(0, settings.CRONJOB_BACKLOG_MAX - waiting),
         )  # fmt: skip
+        return task, schedule, plan
     except Exception:
         logger.exception("task %s cannot be scheduled", task.name, extra={"task_id": task.pk})
         give_up(task, now=now)
@@ -75,12 +84,12 @@ def give_up(task: Task, *, now: datetime) -> None:
     )
 
 
-def advance(planned: Iterable[tuple[Task, Plan]]) -> set[int]:
+def advance(plans: Iterable[Due]) -> set[int]:
     """Move each task to its next moment, if nobody has moved or changed it since we read it."""
     rows = []
-    for task, plan in planned:
+    for task, schedule, plan in plans:
         before = (task.next_run_at, task.version)
-        task.point_at(plan.following, task.schedule())
+        task.point_at(plan.following, schedule)
         ended = plan.following is None
         rows.append((task.pk, *before, task.next_moment, task.next_run_at, ended))
     return compare_and_set(
@@ -88,13 +97,12 @@ def advance(planned: Iterable[tuple[Task, Plan]]) -> set[int]:
     )
 
 
-def runs_of(task: Task, plan: Plan, now: datetime) -> Iterable[TaskRun]:
-    schedule = task.schedule()
+def entries_of(task: Task, schedule: Schedule, plan: Plan, *, now: datetime) -> Iterable[Entry]:
     trigger = Trigger.CATCH_UP if plan.late else Trigger.SCHEDULE
     for moment in plan.runs:
-        due_at = schedule.fires_at(moment)
-        yield run_of(task, moment, due_at=due_at, now=now, trigger=trigger, ready_at=due_at)
+        yield planned(task, moment, schedule=schedule, trigger=trigger, now=now)
     if plan.missed:
-        yield missed(task, plan.missed, status=Status.MISSED, reason="misfire", now=now)
+        yield missed(task, plan.missed, schedule=schedule, reason="misfire", now=now)
     if plan.full:
-        yield missed(task, plan.full, status=Status.SKIPPED, reason="backlog full", now=now)
+        reason, status = "backlog full", Status.SKIPPED
+        yield missed(task, plan.full, schedule=schedule, reason=reason, status=status, now=now)

@@ -7,9 +7,9 @@ from django.conf import settings
 from django.db import transaction
 
 from cronjob.lib import wakeup
-from runs.entries import missed
+from runs.entries import missed, record
 from runs.models import Pause, TaskRun
-from runs.states import UNPLANNED, Status
+from runs.states import UNPLANNED
 from tasks import misfire
 from tasks.models import Task
 
@@ -87,9 +87,9 @@ def release(now: datetime) -> None:
 
 def release_task(task: Task, now: datetime) -> None:
     assert task.next_moment is not None
-    if span := misfire.backlog(task.schedule(), task.next_moment, now):
-        entry = missed(task, span, status=Status.MISSED, reason="paused", now=now)
-        TaskRun.objects.bulk_create([entry], ignore_conflicts=True)
+    schedule = task.schedule()
+    if span := misfire.backlog(schedule, task.next_moment, now):
+        record([missed(task, span, schedule=schedule, reason="paused", now=now)])
     task.rearm(now=now)
     task.save(update_fields=("ended", "next_moment", "next_run_at"))
 

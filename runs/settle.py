@@ -94,7 +94,7 @@ def standing_of(tasks: Iterable[int]) -> dict[int, str]:
 def apply(run: TaskRun, outcome: Outcome, given_up: str, *, now: datetime) -> None:
     """What the run is after this attempt."""
     record(run, outcome)
-    run.deadline_at = None
+    run.deadline_at = run.callback_deadline = None
     run.updated_at = now
     if outcome.ok and outcome.asynchronous:
         run.status = Status.CALLBACK_PENDING

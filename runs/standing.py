@@ -6,9 +6,8 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from cronjob.lib import masking, wakeup
-from runs.entries import missed
+from runs.entries import missed, record
 from runs.models import TaskRun
-from runs.states import Status
 from tasks import misfire
 from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
 
@@ -130,10 +129,10 @@ def record_overdue(task: Task, *, reason: str, now: datetime) -> bool:
     """Moments that nobody turned into runs until now are told of in one entry, and are over."""
     if task.status != TaskStatus.ENABLED or task.next_moment is None:
         return False
-    span = misfire.backlog(task.schedule(), task.next_moment, now)
+    schedule = task.schedule()
+    span = misfire.backlog(schedule, task.next_moment, now)
     if span is not None:
-        entry = missed(task, span, status=Status.MISSED, reason=reason, now=now)
-        TaskRun.objects.bulk_create([entry], ignore_conflicts=True)
+        record([missed(task, span, schedule=schedule, reason=reason, now=now)])
     return span is not None
 
 

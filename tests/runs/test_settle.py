@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
+from runs import calls
 from runs.calls import Outcome
 from runs.rescue import put_back, rescue
 from runs.settle import settle, settle_each
@@ -174,6 +176,19 @@ def test_what_was_tried_before_goes_back_to_be_tried_again():
     (run,) = claimed(NOON + MINUTE)
     assert put_back(run, now=NOON + MINUTE)
     assert (fresh(run).status, fresh(run).attempt, fresh(run).slot) == ("RETRYING", 1, 1)
+
+
+# --- what it costs --------------------------------------------------------------------------------
+
+
+def test_a_batch_costs_the_same_few_statements_whatever_its_size(django_assert_max_num_queries):
+    for _ in range(20):
+        make_run(task=make_task(), moment=NOON - SECOND)
+    most = 16 if connection.vendor == "postgresql" else 60  # SQLite is asked row by row
+    with django_assert_max_num_queries(most):
+        runs = claimed()
+        answers = [(run, calls.outcome(calls.prepare(run, now=NOON), None)) for run in runs]
+        assert len(settle(answers, now=NOON)) == 20
 
 
 # --- what cannot be kept --------------------------------------------------------------------------
