@@ -69,9 +69,9 @@ def warnings() -> str:
 
 @register()
 def leases(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    if settings.CRONJOB_LEASE_SECONDS >= 2 * settings.CRONJOB_BEAT_SECONDS:
+    if settings.CRONJOB_LEASE_SECONDS >= 3 * settings.CRONJOB_BEAT_SECONDS:
         return []
-    hint = "Make CRONJOB_LEASE_SECONDS at least twice CRONJOB_BEAT_SECONDS."
+    hint = "Make CRONJOB_LEASE_SECONDS at least three times CRONJOB_BEAT_SECONDS."
     return [Error("One late beat would end a lease.", hint=hint, id="cronjob.E002")]
 
 

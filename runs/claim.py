@@ -1,5 +1,6 @@
 """Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -12,6 +13,8 @@ from runs import calls, pauses
 from runs.models import TaskRun
 from runs.states import OCCUPYING, Status, Trigger
 from tasks.models import ConcurrencyPolicy
+
+logger = logging.getLogger(__name__)
 
 AGED = 5  # one slot in so many goes to the oldest run whatever its priority, so that all move
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
@@ -49,7 +52,7 @@ def claim(now: datetime, *, owner: str, room: int, priorities: list[int]) -> lis
         paused = pauses.tags()
         seen = {run.pk: (run.fence, run.status) for run in runs}
         for run in runs:
-            decide(run, places, paused, now=now, owner=owner)
+            decide_or_end(run, places, paused, now=now, owner=owner)
         moved = write(runs, seen, now=now)
     failpoint("claim.committed")
     if parked := {run.task_id for run in runs if run.status == Status.SCHEDULED}:
@@ -122,6 +125,20 @@ def needs_place(run: TaskRun) -> bool:
     return not parallel(run) or run.trigger == Trigger.CATCH_UP
 
 
+def decide_or_end(
+    run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str
+) -> None:
+    """One bad row ends itself, loudly, and never the beat."""
+    before = Status(run.status)
+    try:
+        decide(run, places, paused, now=now, owner=owner)
+    except Exception:
+        logger.exception("run %s cannot be started", run.pk, extra={"run_id": run.pk})
+        status = Status.SKIPPED if before == Status.SCHEDULED else Status.CANCELED
+        end(run, status, "it cannot be started; the log says why", now=now)
+        run.deadline_at = run.next_retry_time = run.owner = run.template = None
+
+
 def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str) -> None:
     """Start it, let it wait, or end it, by what its task says now."""
     task = run.task
@@ -158,11 +175,11 @@ def start(run: TaskRun, *, now: datetime, owner: str) -> None:
         run.trace_id = calls.new_trace_id()
     if run.lateness_ms is None:
         run.lateness_ms = max(0, int((now - run.due_at) / timedelta(milliseconds=1)))
+    run.deadline_at = now + timedelta(seconds=run.template["timeout_seconds"]) + GRACE
     run.status, run.owner, run.start_time = Status.RUNNING, owner, now
     run.attempt += 1
     run.fence += 1
     run.ready_at = run.next_retry_time = None
-    run.deadline_at = now + timedelta(seconds=run.template["timeout_seconds"]) + GRACE
 
 
 def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetime) -> set[int]:

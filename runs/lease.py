@@ -10,7 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import Error as DBError
+from django.db import connection, transaction
 
 from cronjob.lib import clock
 from runs.models import Process
@@ -41,10 +42,6 @@ class Lease(threading.Thread):
         self.lost = False
         self.held_since = self.renewed_at = begun
 
-    @property
-    def name_of_process(self) -> str:
-        return self.process.name
-
     def holds(self) -> bool:
         """Whether others must still believe us alive; by our own clock, and a beat early."""
         spare = min(settings.CRONJOB_BEAT_SECONDS, settings.CRONJOB_LEASE_SECONDS / 4)
@@ -60,7 +57,7 @@ class Lease(threading.Thread):
         while not self.stopping.wait(settings.CRONJOB_BEAT_SECONDS):
             try:
                 self.renew()
-            except DatabaseError as error:
+            except DBError as error:
                 logger.warning("the lease could not be renewed: %s", error)
                 connection.close()
         connection.close()

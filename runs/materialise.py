@@ -26,7 +26,7 @@ NEEDED = (
     *SCHEDULE_FIELDS, "uuid", "name", "tags", "anchor", "version", "next_moment", "next_run_at",
     "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority", "retry_policy",
 )  # fmt: skip
-Due = tuple[Task, Schedule, Plan]
+Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
 def materialise(now: datetime) -> int:
@@ -42,7 +42,7 @@ def materialise(now: datetime) -> int:
         won = advance(plans)
         failpoint("materialise.advanced")
         # The second guard: a moment that was recorded before is not recorded again.
-        record([e for due in plans if due[0].pk in won for e in entries_of(*due, now=now)])
+        record([entry for task, *_, entries in plans if task.pk in won for entry in entries])
         pauses.hold(held)
     failpoint("materialise.committed")
     return len(tasks)
@@ -65,7 +65,7 @@ def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
             catchup_limit=task.catchup_limit,
             room=max(0, settings.CRONJOB_BACKLOG_MAX - waiting),
         )  # fmt: skip
-        return task, schedule, plan
+        return task, schedule, plan, list(entries_of(task, schedule, plan, now=now))
     except Exception:
         logger.exception("task %s cannot be scheduled", task.name, extra={"task_id": task.pk})
         give_up(task, now=now)
@@ -87,7 +87,7 @@ def give_up(task: Task, *, now: datetime) -> None:
 def advance(plans: Iterable[Due]) -> set[int]:
     """Move each task to its next moment, if nobody has moved or changed it since we read it."""
     rows = []
-    for task, schedule, plan in plans:
+    for task, schedule, plan, _ in plans:
         before = (task.next_run_at, task.version)
         task.point_at(plan.following, schedule)
         ended = plan.following is None

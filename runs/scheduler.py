@@ -2,17 +2,21 @@
 
 import logging
 import time
+from collections.abc import Callable
+from copy import copy
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import Error as DBError
+from django.db import connection
 from django.utils.module_loading import import_string
 
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import claim
-from runs.executor import Executor
+from runs.executor import Executor, Key
 from runs.glance import Glance, glance
 from runs.lease import Lease
 from runs.materialise import materialise
@@ -42,6 +46,7 @@ class Scheduler:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.looked = self.tidied = 0.0
         self.troubles = 0
+        self.forsaken: set[Key] = set()  # answers that no database takes
 
     def run(self, *, once: bool = False) -> None:
         """Until we are asked to stop; with `once`, until everything due has been called."""
@@ -58,7 +63,7 @@ class Scheduler:
             rest = self.beat()
             self.troubles = 0
             return rest
-        except DatabaseError as error:
+        except DBError as error:
             logger.error("the database failed, trying again: %s", error)
             connection.close()
         except Exception:
@@ -96,13 +101,15 @@ class Scheduler:
     # --- what a round is made of --------------------------------------------------------------
 
     def collect(self) -> None:
-        """Settle what came back; what cannot be written is kept for the next round."""
+        """Settle what came back; what cannot be written for now is kept for the next round."""
         while answers := self.executor.finished(SETTLE_MOST):
             try:
-                settle_each([(held.run, outcome) for held, outcome in answers])
+                left = settle_each([(held.run, outcome) for held, outcome in answers])
             except Exception:
                 self.executor.give_back(answers)
                 raise
+            # They were sent: rescued they may be when their time is over, but never released.
+            self.forsaken |= {(run.pk, run.fence) for run, _ in left}
             self.executor.release(answers)
 
     def call(self, now: datetime, room: int, ready: list[int]) -> int:
@@ -135,7 +142,7 @@ class Scheduler:
         self.tidied = time.monotonic()
         unpark_all(seen.now)
         if seen.overdue:  # something is being called somewhere
-            held = {*self.executor.held}
+            held = {*self.executor.held, *self.forsaken}
             reconcile(self.lease.process.name, held, now=seen.now)
         gone = seen.dead is not None and seen.dead < seen.now
         if (gone or seen.overdue) and self.lease.settled_in():
@@ -151,22 +158,43 @@ class Scheduler:
 
     def drain(self) -> None:
         """Give back what has not begun, wait for what has, and go last of all."""
-        self.lease.drain()
-        held = self.executor.unstarted()
-        now = glance().now
-        for one in held:
-            put_back(one.run, now=now)
-        failpoint("drain.released")
         until = time.monotonic() + settings.CRONJOB_DRAIN_SECONDS
-        while self.executor.held and self.loop.asked_to_stop < 2:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            self.loop.wait(min(left, LOOK_SECONDS))
-            self.collect()
-            self.drop_canceled()
-        self.collect()
-        lose([one.run for one in self.executor.held.values()], now=glance().now)
-        self.executor.cut(list(self.executor.held))
+        unstarted = [held.run for held in self.executor.unstarted()]
+        self.insist(partial(self.give_back, unstarted), until)
+        failpoint("drain.released")
+        while self.executor.held and not self.over(until):
+            self.loop.wait(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))
+            self.insist(self.collect, until)
+            self.insist(self.drop_canceled, until)
+        self.insist(self.leave, until)
         self.executor.end(patience=1)
-        self.lease.end()
+        self.insist(self.lease.end, until)
+
+    def give_back(self, runs: list[TaskRun]) -> None:
+        self.lease.drain()
+        now = glance().now
+        while runs:
+            put_back(runs[-1], now=now)
+            runs.pop()
+
+    def leave(self) -> None:
+        """What is not answered by now is lost; others need not wait to find out."""
+        self.collect()
+        lose([copy(held.run) for held in self.executor.held.values()], now=glance().now)
+        self.executor.cut(list(self.executor.held))
+
+    def insist(self, step: Callable[[], None], until: float) -> None:
+        """The database may be away just now, and back in time."""
+        while True:
+            try:
+                return step()
+            except Exception as error:
+                connection.close()
+                if self.over(until):
+                    logger.error("left undone: %s; the lease will run out", error)
+                    return None
+                logger.warning("not possible yet: %s", error)
+                self.loop.wait(PATIENCE[1])
+
+    def over(self, until: float) -> bool:
+        return self.loop.asked_to_stop > 1 or time.monotonic() >= until

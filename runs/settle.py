@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DataError, transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from cronjob.lib import clock
 from cronjob.lib.failpoints import failpoint
@@ -55,26 +55,28 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     return moved
 
 
-def settle_each(answers: Sequence[Answer]) -> None:
-    """As `settle`, but what no database can keep spoils its own run only."""
-    now = clock.now()
+def settle_each(answers: Sequence[Answer]) -> list[Answer]:
+    """As `settle`, but what cannot be written spoils its own run only; what never could be."""
     try:
-        settle([(copy(run), outcome) for run, outcome in answers], now=now)
-    except DataError:
+        settle([(copy(run), outcome) for run, outcome in answers], now=clock.now())
+        return []
+    except (OperationalError, InterfaceError):  # the database's trouble, not theirs
+        raise
+    except Exception:
         logger.exception("%d answers could not be written", len(answers))
-        if len(answers) == 1:
-            ((run, outcome),) = answers
-            settle([(run, unkeepable(outcome))], now=now)
-        else:
-            for answer in answers:
-                settle_each([answer])
+    if len(answers) > 1:
+        return [left for answer in answers for left in settle_each([answer])]
+    ((run, outcome),) = answers
+    if outcome.kind == ErrorKind.BODY and not outcome.method:
+        return [*answers]  # not even that it cannot be kept
+    return settle_each([(run, unkeepable(outcome))])
 
 
 def unkeepable(outcome: Outcome) -> Outcome:
     """What was sent and received cannot be written; that it was can be."""
     return replace(
         outcome, ok=False, kind=ErrorKind.BODY, message="the database cannot keep the answer",
-        code=None, headers={}, body="", response_headers={}, response_body="",
+        code=None, method="", url="", headers={}, body="", response_headers={}, response_body="",
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def test_the_settings_of_the_tests_are_in_order():
     [
         ({"SECRET_KEY": ""}, "cronjob.E001", "manage.py up"),
         ({"SECRET_KEY": "short"}, "cronjob.E005", "at least 50"),
-        ({"CRONJOB_LEASE_SECONDS": 9}, "cronjob.E002", "CRONJOB_LEASE_SECONDS"),
+        ({"CRONJOB_LEASE_SECONDS": 14}, "cronjob.E002", "CRONJOB_LEASE_SECONDS"),
         (
             {"CRONJOB_REDIS_URL": "redis://a", "CRONJOB_REDIS_CLUSTER_URLS": "redis://b"},
             "cronjob.E003",

@@ -1,0 +1,93 @@
+"""What waits in the future, or is over, does not slow down what is due now."""
+
+import json
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from runs.claim import claim
+from runs.glance import glance
+from runs.models import TaskRun
+from runs.states import Status
+from tasks.models import Priority, Task
+from tests import marks
+from tests.factories import MINUTE, NOON, copy, make_run, make_task
+
+pytestmark = [pytest.mark.faults, *marks.both]
+MANY, READY, TASKS = 100_000, 5, 1000
+
+
+@pytest.fixture
+def crowd(db):
+    """Very many retries to come, most urgent, and a few runs that are ready and are not."""
+    first = make_task()
+    copy(first, TASKS, name="'crowd ' || n")
+    away = make_run(task=first, status=Status.RETRYING, priority=0, attempt=1, fence=1)
+    far = NOON.replace(year=NOON.year + 50)
+    TaskRun.objects.filter(pk=away.pk).update(ready_at=far, next_retry_time=far)
+    moment = {
+        "sqlite": "datetime(moment, '+' || n || ' seconds')",
+        "postgresql": "moment + n * interval '1 second'",
+    }
+    copy(
+        away,
+        MANY,
+        moment=moment[connection.vendor],
+        task_id=f"{first.pk} + n - n / {TASKS} * {TASKS}",
+    )
+    for _ in range(READY):
+        make_run(priority=Priority.LOW, moment=NOON - MINUTE, task=make_task())
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def test_a_poll_and_a_claim_look_at_what_is_ready_and_at_nothing_else(crowd):
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        glance()
+        assert len(claim(NOON, owner="a", room=16, priorities=[*Priority])) == READY
+    asked = [
+        q["sql"] for q in seen.captured_queries if " FROM task_runs" in q["sql"].replace('"', "")
+    ]
+    asked = [sql for sql in asked if sql.startswith("SELECT")]
+    assert len(asked) >= 5
+    TaskRun.objects.filter(status=Status.RUNNING).update(
+        status=Status.SCHEDULED, ready_at=NOON, deadline_at=None, owner=None, slot=None, attempt=0
+    )
+    for sql in asked:
+        look(sql)
+
+
+def look(sql):
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+            steps = [row[3] for row in cursor.fetchall()]
+            assert not [s for s in steps if "TEMP B-TREE" in s], (sql, steps)
+            scans = [s for s in steps if s.startswith("SCAN") and "task_runs" in s]
+            assert all("USING" in s for s in scans), (sql, steps)
+            return
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}")
+        (found,) = cursor.fetchone()
+    found = json.loads(found) if isinstance(found, str) else found
+    for node in nodes(found[0]["Plan"]):
+        if node.get("Relation Name") == "task_runs":
+            touched = node["Actual Rows"] * node["Actual Loops"]
+            touched += node.get("Rows Removed by Filter", 0) * node["Actual Loops"]
+            assert touched <= 10 * READY, (sql, node)
+
+
+def nodes(plan):
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
+
+
+def test_the_poll_of_due_tasks_looks_at_what_is_due(db):
+    make_task(next_run_at=NOON)
+    copy(make_task(next_run_at=NOON + 60 * MINUTE), 10_000, name="'copy ' || n")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    assert "task_due" in Task.objects.due(NOON)[:200].explain()
