@@ -164,7 +164,7 @@ def test_a_data_directory_that_is_not_there_yet_is_no_trouble(settings, tmp_path
         (
             {"CRONJOB_LEASE_SECONDS": 5.0, "CRONJOB_BEAT_SECONDS": 5.0},
             "One late beat would end a lease."
-            " Make CRONJOB_LEASE_SECONDS at least twice CRONJOB_BEAT_SECONDS.",
+            " Make CRONJOB_LEASE_SECONDS at least three times CRONJOB_BEAT_SECONDS.",
         ),
         (
             {"SECRET_KEY": ""},
