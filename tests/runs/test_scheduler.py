@@ -175,5 +175,35 @@ def test_a_task_whose_template_cannot_be_filled_fails_itself_alone(target):
     assert second.status == "SUCCESS"
 
 
+def test_at_rest_it_asks_the_database_little(target, monkeypatch):
+    """At most two questions a second, the lease's included; a sleep of SQLite's watcher is none."""
+    new(target, schedule_kind="ONCE", run_at=clock.now() + timedelta(days=1))
+    asked = []
+
+    def counted(execute, sql, params, many, context):
+        asked.append(sql)
+        return execute(sql, params, many, context)
+
+    run, renew = Scheduler.run, Lease.renew
+
+    def run_counted(self, **options):
+        with connection.execute_wrapper(counted):
+            run(self, **options)
+
+    def renew_counted(self):
+        with connection.execute_wrapper(counted):
+            renew(self)
+
+    monkeypatch.setattr(Scheduler, "run", run_counted)
+    monkeypatch.setattr(Lease, "renew", renew_counted)
+    with scheduling():
+        until(lambda: len(asked) > 1)
+        tick.wait(1)  # the first round tidies
+        del asked[:]
+        tick.wait(6)
+        number = len(asked)
+    assert 3 <= number <= 2 * 6 + 2, asked
+
+
 def test_the_settings_of_these_tests_let_leases_hold():
     assert settings.CRONJOB_LEASE_SECONDS > settings.CRONJOB_BEAT_SECONDS
