@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Origin = tuple[str, str, int]  # scheme, host and port
 Address = tuple[int, tuple[str | int | bytes, ...]]  # a family and what `connect` takes
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -53,7 +54,7 @@ class Place(NamedTuple):
     path: str  # with the query, as it goes into the request line
 
     @property
-    def origin(self) -> tuple[str, str, int]:
+    def origin(self) -> Origin:
         return self[:3]
 
     @property

@@ -1,10 +1,9 @@
 """Calls others over HTTP: nothing outlasts its deadline, nothing is read past its cap, and any
 call can be cut off from another thread at any moment.
 
-The sockets are ours (`wire`), and `http.client` of the standard library reads the answers: neither
-requests nor urllib3, for two reasons. Deadline, cap and cut have to hold in every phase, for which
-one needs the socket itself, and those keep it behind private hooks. And it is the client that
-limits a scheduler: of the CPU that a call costs requests, ours costs a quarter, urllib3 half.
+urllib3 writes the requests and reads the answers, without its pool and without requests, which
+would cost more than all the rest (docs/decisions/0007). The sockets are ours (`wire`): deadline,
+cap and cut have to hold in every phase.
 
 A connection is kept for the next call to its origin, but not for long: whoever sends while the
 server hangs up does not know whether he was heard. Where that still happens, a request goes out a
@@ -14,38 +13,44 @@ does not count: where cron is at home, a GET may well start the payroll.
 
 import logging
 import re
+import socket
 import ssl
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from http.client import HTTPException, HTTPMessage, HTTPResponse
-from itertools import chain
-from socket import gaierror
+from http import client
 from time import monotonic
+from typing import Any, cast
 from urllib.parse import urljoin
 
 import certifi
+from urllib3 import HTTPResponse
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.response import DeflateDecoder, GzipDecoder, GzipDecoderState
+from urllib3.util import create_urllib3_context
 
-from cronjob.lib import addresses, wire
+from cronjob.lib import addresses
 from cronjob.lib.addresses import Place, Refused
-from cronjob.lib.wire import Connection, CutOff, Line, Pool, Stream, left
+from cronjob.lib.wire import CutOff, Line, Pool, Stream, Wire, dial, left
 
 __all__ = ["Client", "Line", "Reply", "Request"]
 
 logger = logging.getLogger(__name__)
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings show URLs with all they hold
 
-REDIRECTS = (301, 302, 303, 307, 308)
 REDIRECTS_MAX = 5
-STEP = 65536  # bytes, read or decompressed at once
+STEP = 65536  # bytes, read at once
+STEP_PACKED = 2048  # of a compressed body, which may be a thousand times as much
 
 FRAMING = ("host", "content-length", "transfer-encoding", "connection")  # ours to say
 OF_A_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-METHOD, HEADER = re.compile(TOKEN), re.compile(TOKEN + r": [^\r\n\0]*")
-GZIP, ZLIB, DEFLATE = 31, 15, -15  # how zlib spells the formats
-GZIP_MAGIC = b"\x1f\x8b"
+METHOD, HEADER = re.compile(TOKEN), re.compile(TOKEN + r": [\t -~\x80-\xff]*")
+DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
+TIMEOUTS = (TimeoutError, ReadTimeoutError)
+BROKEN = (OSError, client.HTTPException, HTTPError, zlib.error)  # all that may come of an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +88,6 @@ class Failure(Exception):
     """A call ends without a whole answer: the kind, and a line for a person."""
 
 
-class Stale(Exception):
-    """A kept connection was dead after all, and asking again does no harm."""
-
-
 class Call:
     """A call under way, and what has come of it."""
 
@@ -102,12 +103,14 @@ class Call:
         self.first_byte_at: float | None = None
         self.code: int | None = None
         self.headers: dict[str, str] = {}
+        self.location = ""  # where a redirect leads
         self.body = bytearray()
         self.truncated = False
 
     def take(self, response: HTTPResponse) -> None:
         """Read the answer as far as its cap."""
-        self.code, self.headers = response.status, joined(response.headers)
+        self.code, self.headers = response.status, dict(response.headers.itermerged())
+        self.location = response.get_redirect_location() or ""
         most = self.request.bytes_max
         for piece in decoded(response):
             self.body += piece
@@ -116,15 +119,9 @@ class Call:
                 del self.body[most:]
                 return
 
-    def unconnected(self, error: Exception, place: Place) -> Failure:
-        if isinstance(error, TimeoutError):
-            seconds = min(self.request.connect_seconds, self.request.total_seconds)
-            return Failure("timeout", f"no connection to {place.peer} within {seconds:g} s")
-        return Failure("connect", unreached(error, place))
-
     def unanswered(self, error: Exception, place: Place, stream: Stream) -> Failure:
         silent = stream.first_byte_at is None
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TIMEOUTS):
             what = "answer" if silent else "whole answer"
             return Failure("timeout", f"no {what} came within {self.request.total_seconds:g} s")
         if silent:
@@ -135,9 +132,11 @@ class Call:
             return Failure("body", "the body is not what its Content-Encoding says")
         return Failure("body", f"the body broke off after {len(self.body)} bytes")
 
-    def note(self, stream: Stream) -> None:
-        self.sent = self.sent or stream.written > 0
-        self.first_byte_at = stream.first_byte_at
+    def may_repeat(self, error: Exception, stream: Stream) -> bool:
+        """No answer had begun, and nobody can be called twice who minds it."""
+        silent = stream.first_byte_at is None and not isinstance(error, TIMEOUTS)
+        unheard = self.request.repeatable or not stream.written
+        return silent and unheard and not self.line.is_cut
 
     def reply(self, kind: str, message: str, *, cut: bool = False) -> Reply:
         first, connecting = self.first_byte_at, self.connecting
@@ -166,9 +165,10 @@ class Client:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:  # made when first needed: it takes longer than many calls
-        context = ssl.create_default_context()  # trusts whom this machine trusts,
+        context = create_urllib3_context()
+        context.load_default_certs()  # whom this machine trusts,
         context.load_verify_locations(certifi.where())  # which may be nobody in a container
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(["http/1.1"])  # now: with threads at work it may crash
         return context
 
     def close(self) -> None:
@@ -199,99 +199,121 @@ class Client:
             if call.line.is_cut:
                 raise CutOff
             self._exchange(call, hop, addresses.locate(hop.url))
-            code = call.code
-            to = next((v for n, v in call.headers.items() if n.lower() == "location"), "")
-            if not (hop.follow_redirects and code in REDIRECTS and to):
+            if not (hop.follow_redirects and call.location):
                 return
-            call.redirected = True
+            code, to, call.redirected = call.code, call.location, True
             call.clear()
             hop = redirected(hop, code, to)
         raise Refused(f"more than {REDIRECTS_MAX} redirects")
 
     def _exchange(self, call: Call, hop: Request, place: Place) -> None:
-        data = composed(hop, place)
+        exchange = Exchange(hop, place)  # first: what cannot be sent needs no connection
         if kept := self._pool.take(place.origin):
             call.connecting = call.connecting or 0.0
-            with suppress(Stale):
-                return self._talk(call, kept, hop.method, data)
-        self._talk(call, self._connect(call, place), hop.method, data)
+            if self._talk(call, kept, exchange):
+                return
+            exchange = Exchange(hop, place)  # each is for one answer, even for one that never came
+        self._talk(call, self._connect(call, place), exchange)
 
-    def _connect(self, call: Call, place: Place) -> Connection:
-        began = monotonic()
+    def _connect(self, call: Call, place: Place) -> Wire:
+        began, line = monotonic(), call.line
         deadline = min(call.deadline, began + call.request.connect_seconds)
         try:
-            found = addresses.resolve(place, seconds=left(deadline), hold=call.line.hold)
+            found = addresses.resolve(place, seconds=left(deadline), hold=line.hold)
             self._guard.check(place.host, found)
-            sock = wire.dial(found, deadline, call.line)
+            sock = dial(found, deadline, line)
             if place.scheme == "https":
-                sock = wire.encrypt(sock, self._tls, place.host, deadline, call.line)
+                sock = self._encrypt(sock, place.host, deadline, line)
+        except TimeoutError as error:
+            seconds = min(call.request.connect_seconds, call.request.total_seconds)
+            what = f"no connection to {place.peer} within {seconds:g} s"
+            raise Failure("timeout", what) from error
         except OSError as error:
-            raise call.unconnected(error, place) from error
+            raise Failure("connect", unreached(error, place)) from error
         call.connecting = (call.connecting or 0.0) + monotonic() - began
-        return Connection(sock, place)
+        return Wire(sock, place.origin)
 
-    def _talk(self, call: Call, connection: Connection, method: str, data: bytes) -> None:
-        stream, whole = connection.stream, False
+    def _encrypt(
+        self, sock: socket.socket, host: str, deadline: float, line: Line
+    ) -> ssl.SSLSocket:
+        name = host.rstrip(".")  # no certificate ends a name with its dot
+        try:
+            sock.settimeout(left(deadline))  # of the handshake as a whole
+            # TLS makes another socket of this one; the handle stays, for whoever cuts the line.
+            with sock.dup() as handle, line.holding(handle):
+                return self._tls.wrap_socket(sock, server_hostname=name)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _talk(self, call: Call, wire: Wire, exchange: "Exchange") -> bool:
+        """Ask and listen. False if a kept connection was dead and asking again does no harm."""
+        stream, whole = wire.stream, False
         try:
             call.line.hold_socket(stream.sock)
             stream.restart(deadline=call.deadline)
-            heard = send(stream, data, deadline=call.deadline)
-            response = connection.answer(method)
+            heard = stream.send(exchange.unsent)
+            exchange.sock = cast(socket.socket, wire)
+            response = exchange.getresponse()
+            if stream.ended:  # which is taken for the end of the headers
+                raise client.HTTPException
             call.take(response)
             if call.line.let_go():  # a body without a length looks whole when it was cut
                 raise CutOff
-            whole = heard and not (call.truncated or response.will_close or response.status == 101)
-        except (OSError, HTTPException, zlib.error) as error:
-            if connection.reused and may_repeat(call, stream, error):
-                raise Stale from error
-            raise call.unanswered(error, connection.place, stream) from error
+            whole = heard and not (call.truncated or exchange.is_closed or call.code == 101)
+        except BROKEN as error:
+            if wire.reused and call.may_repeat(error, stream):
+                return False
+            raise call.unanswered(error, exchange.place, stream) from error
         finally:
             call.line.let_go()
-            call.note(stream)
+            call.sent, call.first_byte_at = call.sent or stream.written > 0, stream.first_byte_at
             if whole:
-                self._pool.keep(connection)
+                self._pool.keep(wire)
             else:
-                connection.close()
+                wire.hang_up()
+        return True
 
 
-def send(stream: Stream, data: bytes, *, deadline: float) -> bool:
-    """Send the request; False if the other side did not want to hear all of it."""
-    try:
-        stream.send(data, deadline=deadline)
-    except ConnectionError:
-        if not stream.written:
-            raise
-        return False  # it may have said why before it hung up, such as 413
-    return True
+class Answer(client.HTTPResponse):
+    def begin(self) -> None:
+        """Read the head of the answer proper, past what is only said in advance."""
+        super().begin()
+        while self.status in (102, 103):
+            cast(Any, self).headers = None  # to be asked for the next one
+            super().begin()
 
 
-def may_repeat(call: Call, stream: Stream, error: Exception) -> bool:
-    """A kept connection broke before any answer, and nobody can be called twice who minds it."""
-    unheard = call.request.repeatable or not stream.written
-    silent = stream.first_byte_at is None and not isinstance(error, TimeoutError)
-    return unheard and silent and not call.line.is_cut
+class Exchange(HTTPConnection):
+    """A request and its answer, as urllib3 writes the one and reads the other."""
+
+    response_class = Answer
+
+    def __init__(self, hop: Request, place: Place) -> None:
+        super().__init__(place.host, place.port)
+        self.place, self.unsent = place, b""
+        headers = headers_of(hop, place)
+        self.request(hop.method, place.path, hop.body or None, headers, preload_content=False)
+
+    def send(self, data: Any) -> None:
+        """Not yet: head and body leave together, and only once there is a connection."""
+        self.unsent += data
 
 
-def composed(hop: Request, place: Place) -> bytes:
-    given = {name.lower(): f"{name}: {value}" for name, value in hop.headers.items()}
-    lines = [line for name, line in given.items() if name not in FRAMING]
-    if "accept-encoding" not in given:
-        lines.append("Accept-Encoding: gzip, deflate")
-    if hop.body or hop.method in ("POST", "PUT", "PATCH"):
-        lines.append(f"Content-Length: {len(hop.body)}")
+def headers_of(hop: Request, place: Place) -> dict[str, str]:
+    """What goes out with it. urllib3 lets names and values pass that others read differently."""
+    chosen = {"accept-encoding": ("Accept-Encoding", "gzip, deflate")}
+    chosen |= {name.lower(): (name, value) for name, value in hop.headers.items()}
+    headers = dict(pair for name, pair in chosen.items() if name not in FRAMING)
+    headers["Host"] = place.peer
     if not METHOD.fullmatch(hop.method):
         raise Refused("the method is not one that can be sent")
-    if not all(map(HEADER.fullmatch, lines)):
+    if not all(HEADER.fullmatch(f"{name}: {value}") for name, value in headers.items()):
         raise Refused("a header holds what none can hold, such as a line break")
-    start = f"{hop.method} {place.path} HTTP/1.1"
-    text = "\r\n".join([start, f"Host: {place.peer}", *lines, "", ""])
-    try:
-        return text.encode("latin-1") + hop.body
-    except UnicodeEncodeError as error:
-        raise Refused("a header holds characters that are not in latin-1") from error
+    return headers
 
 
-def redirected(hop: Request, code: int, to: str) -> Request:
+def redirected(hop: Request, code: int | None, to: str) -> Request:
     """What a browser would send next."""
     try:
         url = urljoin(hop.url, to.encode("latin-1").decode())
@@ -307,58 +329,27 @@ def redirected(hop: Request, code: int, to: str) -> Request:
     return replace(hop, url=url, method=method, body=body, headers=headers)
 
 
-def joined(message: HTTPMessage) -> dict[str, str]:
-    """The headers with repeated ones on one line, under the name that came first."""
-    names: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for name, value in message.items():
-        known = names.setdefault(name.lower(), name)
-        text = " ".join(value.split()) if "\n" in value else value  # folded, as once was allowed
-        found[known] = f"{found[known]}, {text}" if known in found else text
-    return found
-
-
 def decoded(response: HTTPResponse) -> Iterator[bytes]:
-    """The body piece by piece; an encoding we never asked for is left as it is."""
-    raw = pieces(response)
-    encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    if encoding in ("gzip", "x-gzip"):
-        return inflated(raw, GZIP)
-    if encoding == "deflate":
-        first = next(raw, b"")  # some send it bare, without the zlib header that belongs to it
-        return inflated(chain([first], raw), ZLIB if first[:1] and first[0] & 15 == 8 else DEFLATE)
-    return raw
+    """The body piece by piece; an encoding we never asked for is left as it is.
 
-
-def pieces(response: HTTPResponse) -> Iterator[bytes]:
+    urllib3's decoders, but not its `decode_content`: that takes half a compressed body for a whole
+    one, and doubles some of a body in several members where one ends with a piece that it reads.
+    """
     if response.status in (204, 304):  # whatever its headers promise
         return
-    while piece := response.read1(STEP):
-        yield piece
-    if response.length:
-        raise HTTPException
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    decoder: Any = DECODERS[encoding]() if encoding in DECODERS else None
+    while piece := response.read1(STEP_PACKED if decoder else STEP, decode_content=False):
+        yield decoder.decompress(piece) if decoder else piece
+    if decoder and response.tell():
+        padded = getattr(decoder, "_state", None) is GzipDecoderState.SWALLOW_DATA
+        if not (padded or decoder._obj.eof):
+            raise zlib.error
 
 
-def inflated(raw: Iterable[bytes], wbits: int) -> Iterator[bytes]:
-    inflater, begun = zlib.decompressobj(wbits), False
-    for piece in raw:
-        while piece:
-            if inflater.eof and not piece.startswith(GZIP_MAGIC):
-                break  # padding
-            if inflater.eof:  # gzip may come in several members
-                inflater = zlib.decompressobj(wbits)
-            begun = True
-            yield inflater.decompress(piece, STEP)
-            piece = inflater.unconsumed_tail or inflater.unused_data
-    while rest := inflater.decompress(b"", STEP):
-        yield rest
-    if begun and not inflater.eof:
-        raise zlib.error
-
-
-def unreached(error: Exception, place: Place) -> str:
+def unreached(error: OSError, place: Place) -> str:
     match error:
-        case gaierror():
+        case socket.gaierror():
             return f"{place.host} leads to no address: {error.strerror}"
         case ConnectionRefusedError():
             return f"{place.peer} refused the connection"
@@ -367,6 +358,4 @@ def unreached(error: Exception, place: Place) -> str:
         case ssl.SSLError():
             reason = (error.reason or "it hung up").replace("_", " ").lower()
             return f"no TLS with {place.peer}: {reason}"
-        case OSError():
-            return f"{place.peer} cannot be reached: {error.strerror or 'it hung up'}"
-    return f"{place.peer} cannot be reached"
+    return f"{place.peer} cannot be reached: {error.strerror or 'it hung up'}"

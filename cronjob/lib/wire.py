@@ -5,17 +5,16 @@ import os
 import select
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from errno import EINPROGRESS
 from functools import partial
-from http.client import HTTPException, HTTPResponse
 from math import ceil
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from cronjob.lib.addresses import Address, Place
+from cronjob.lib.addresses import Address, Origin
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -63,6 +62,14 @@ class Line:
         # here, its number could be another connection's before the thread took notice.
         self.hold(partial(socket.socket.shutdown, sock, socket.SHUT_RDWR))
 
+    @contextmanager
+    def holding(self, sock: socket.socket) -> Iterator[None]:
+        self.hold_socket(sock)
+        try:
+            yield
+        finally:
+            self.let_go()
+
     def let_go(self) -> bool:
         """From here on nothing is ended any more. Says whether it was before."""
         with self._lock:
@@ -90,38 +97,18 @@ def dial_one(address: Address, seconds: float, line: Line) -> socket.socket:
         error = sock.connect_ex(where)
         if error == EINPROGRESS:
             # Held only once it is under way: before that, a shutdown would go unnoticed.
-            line.hold_socket(sock)
-            poll = select.poll()
-            poll.register(sock, select.POLLOUT)
-            if not poll.poll(ceil(seconds * 1000)):
-                raise TimeoutError
+            with line.holding(sock):
+                poll = select.poll()
+                poll.register(sock, select.POLLOUT)
+                if not poll.poll(ceil(seconds * 1000)):
+                    raise TimeoutError
             error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
     except BaseException:
-        line.let_go()
         sock.close()
         raise
     return sock
-
-
-def encrypt(
-    sock: socket.socket, tls: ssl.SSLContext, host: str, deadline: float, line: Line
-) -> socket.socket:
-    name = host.rstrip(".")  # no certificate ends a name with its dot
-    try:
-        if line.let_go():  # of a socket that changes hands
-            raise CutOff
-        wrapped = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
-        sock = wrapped
-        line.hold_socket(wrapped)
-        wrapped.settimeout(left(deadline))
-        wrapped.do_handshake()
-    except BaseException:
-        line.let_go()
-        sock.close()
-        raise
-    return wrapped
 
 
 class Stream(io.RawIOBase):
@@ -138,11 +125,14 @@ class Stream(io.RawIOBase):
         self.first_byte_at: float | None = None
         self.ended = False
 
+    def wait(self) -> None:
+        self.sock.settimeout(0 if self.deadline is None else left(self.deadline))
+
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
-        self.sock.settimeout(0 if self.deadline is None else left(self.deadline))
+        self.wait()
         try:
             count = self.sock.recv_into(buffer)
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -153,31 +143,43 @@ class Stream(io.RawIOBase):
             self.first_byte_at = monotonic()
         return count
 
-    def send(self, data: bytes, *, deadline: float) -> None:
+    def send(self, data: bytes) -> bool:
+        """False if the other side did not want to hear all of it."""
         rest = memoryview(data)
-        while rest:
-            self.sock.settimeout(left(deadline))
-            count = self.sock.send(rest)
-            self.written += count
-            rest = rest[count:]
+        try:
+            while rest:
+                self.wait()
+                count = self.sock.send(rest)
+                self.written += count
+                rest = rest[count:]
+        except ConnectionError:
+            if not self.written:
+                raise
+            return False  # it may have said why before it hung up, such as 413
+        return True
 
 
-class Reader(io.BufferedReader):
-    def close(self) -> None:
-        """Nothing: `http.client` closes it after an answer, we read the next one from it."""
+class Wire(io.BufferedReader):
+    """A connection, as urllib3 sees it: a socket, and the file that is made of one to read it."""
 
-
-class Connection:
-    def __init__(self, sock: socket.socket, place: Place) -> None:
+    def __init__(self, sock: socket.socket, origin: Origin) -> None:
         self.stream = Stream(sock)
-        self.reader = Reader(self.stream)
-        self.place = place
+        super().__init__(self.stream)
+        self.origin = origin
         self.reused = False
         self.made_at = self.idle_since = monotonic()
 
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """All that `http.client` asks of a socket to read an answer from it."""
-        return self.reader
+    def settimeout(self, seconds: float | None) -> None:
+        """Nothing: there is a deadline."""
+
+    def makefile(self, _mode: str) -> "Wire":
+        return self  # whatever was read too much must not get lost with a file of one answer
+
+    def close(self) -> None:
+        """Nothing: urllib3 closes file and socket in the middle of things. `hang_up` does it."""
+
+    def hang_up(self) -> None:
+        self.stream.sock.close()
 
     def is_good(self) -> bool:
         """It is young enough, still open, and nothing came unasked for."""
@@ -186,74 +188,43 @@ class Connection:
             return False
         self.stream.restart(deadline=None)
         with suppress(OSError):
-            return not self.reader.peek(1) and not self.stream.ended
+            return not self.peek(1) and not self.stream.ended
         return False
-
-    def answer(self, method: str) -> HTTPResponse:
-        """The answer up to its body."""
-        while True:
-            response = HTTPResponse(cast(socket.socket, self), method=method)
-            response.begin()
-            if self.stream.ended:  # which `http.client` takes for the end of the headers
-                raise HTTPException
-            if response.status not in (102, 103):  # the answer proper is still to come
-                return response
-
-    def close(self) -> None:
-        self.stream.sock.close()
 
 
 class Pool:
-    """Idle connections by origin. The newest is taken first, so that the rest can grow old."""
+    """Idle connections. The newest is taken first, so that the rest can grow old."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._count, self._swept_at = most, 0, monotonic()
-        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._most = most
+        self._idle: list[Wire] = []  # the newest last
         self._lock = Lock()
 
-    def take(self, origin: tuple[str, str, int]) -> Connection | None:
+    def take(self, origin: Origin) -> Wire | None:
         while True:
             with self._lock:
-                idle = self._idle.get(origin)
-                if not idle:
+                wire = next((one for one in reversed(self._idle) if one.origin == origin), None)
+                if not wire:
                     return None
-                connection = idle.pop()
-                self._count -= 1
-            if connection.is_good():
-                connection.reused = True
-                return connection
-            connection.close()
+                self._idle.remove(wire)
+            if wire.is_good():
+                wire.reused = True
+                return wire
+            wire.hang_up()
 
-    def keep(self, connection: Connection) -> None:
-        connection.idle_since = now = monotonic()
-        unwanted: list[Connection] = []
+    def keep(self, wire: Wire) -> None:
+        wire.idle_since = now = monotonic()
         with self._lock:
-            if now - self._swept_at > IDLE_SECONDS:
-                self._swept_at = now
-                unwanted = self._sweep(before=now - IDLE_SECONDS)
-            if self._count < self._most:
-                self._idle.setdefault(connection.place.origin, []).append(connection)
-                self._count += 1
-            else:
-                unwanted.append(connection)
+            unwanted = [one for one in self._idle if now - one.idle_since > IDLE_SECONDS]
+            del self._idle[: len(unwanted)]
+            (self._idle if len(self._idle) < self._most else unwanted).append(wire)
         for one in unwanted:
-            one.close()
+            one.hang_up()
 
     def close(self) -> None:
         """Close what is idle, and from now on whatever comes back."""
         with self._lock:
-            self._most = 0
-            unwanted = self._sweep(before=monotonic())
+            self._most, unwanted = 0, self._idle
+            self._idle = []
         for one in unwanted:
-            one.close()
-
-    def _sweep(self, *, before: float) -> list[Connection]:
-        """Take out what became idle before then."""
-        every = [one for idle in self._idle.values() for one in idle]
-        self._idle = {}
-        for one in every:
-            if one.idle_since > before:
-                self._idle.setdefault(one.place.origin, []).append(one)
-        old = [one for one in every if one.idle_since <= before]
-        self._count -= len(old)
-        return old
+            one.hang_up()

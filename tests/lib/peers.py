@@ -123,10 +123,6 @@ def saying(*answers: bytes) -> Serve:
     return serve
 
 
-def silent(sock: socket.socket) -> None:
-    read_on(sock)
-
-
 @contextmanager
 def full() -> Iterator[int]:
     """The port of a server that answers to no attempt to connect any more."""

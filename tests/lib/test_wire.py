@@ -20,7 +20,6 @@ from tests.lib.peers import (
     read_on,
     relay,
     request,
-    silent,
 )
 from tests.target import Target
 
@@ -209,8 +208,15 @@ def test_a_call_is_cut_while_it_connects(client):
 
 
 def test_a_call_is_cut_while_it_agrees_on_tls(client):
-    with Peer(silent) as peer:
-        reply = cut(client, f"https://127.0.0.1:{peer.port}/", 2)
+    greeted = Event()
+
+    def serve(sock):
+        sock.recv(1)
+        greeted.set()
+        read_on(sock)
+
+    with Peer(serve) as peer:
+        reply = cut(client, f"https://127.0.0.1:{peer.port}/", 2, after=greeted)
         assert peer.ended.wait(PATIENCE)
     assert (reply.kind, reply.sent) == ("connect", False)
 
