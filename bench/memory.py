@@ -1,0 +1,92 @@
+"""A day of a task that runs every second, through the real loop: does the process grow?
+
+The clock of the process runs ahead: whenever nothing is left to do, a minute has passed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.engine import say, target  # noqa: E402
+from tests.servers import Postgres  # noqa: E402
+
+STEP = timedelta(minutes=1)
+
+
+def kilobytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=86_400, help="how many (%(default)s)")
+    runs = parser.parse_args().runs
+    server = Postgres()
+    with tempfile.TemporaryDirectory() as directory, target() as url:
+        os.environ |= {
+            "DJANGO_SETTINGS_MODULE": "cronjob.settings", "DATABASE_URL": server.url,
+            "CRONJOB_SECRET_KEY": "only for a measurement " * 4, "CRONJOB_DATA_DIR": directory,
+            "CRONJOB_LOG_LEVEL": "error", "CRONJOB_LEASE_SECONDS": "8640000", "CRONJOB_DEBUG": "0",
+        }  # fmt: skip
+        import django
+
+        django.setup()
+        simulate(runs, url)
+    server.stop()
+
+
+def simulate(runs: int, url: str) -> None:
+    from django.core.management import call_command
+
+    from cronjob.lib import clock, http
+    from cronjob.lib.loop import Loop
+    from runs.executor import Executor
+    from runs.lease import Lease
+    from runs.models import TaskRun
+    from runs.scheduler import Scheduler
+    from tests.factories import make_task
+
+    call_command("migrate", verbosity=0)
+    now = clock.now().replace(microsecond=0)
+    clock.read = lambda told: now  # type: ignore[assignment]
+    make_task(
+        every_seconds=1, anchor=now, next_run_at=now + STEP, target_url=url,
+        misfire_grace_seconds=3600, concurrency_policy="PARALLEL",
+    )  # fmt: skip
+    loop = Loop()
+    lease = Lease(slots=16, wake=loop.wake)
+    client = http.Client(allow=(), deny=(), pool=16)
+    executor = Executor(slots=16, client=client, wake=loop.wake)
+    scheduler = Scheduler(loop=loop, lease=lease, executor=executor)
+    marks, done = [], 0
+    while done < runs:
+        rest = scheduler.beat()
+        if executor.held:
+            loop.wait(0.05)
+        elif rest > 0:
+            now += STEP
+            done += 60
+            if done % max(60, runs // 12 // 60 * 60) == 0:
+                marks.append((done, kilobytes()))
+    called = TaskRun.objects.filter(status="SUCCESS").count()
+    scheduler.drain()
+    client.close()
+    say(f"{called} runs called, {threading.active_count()} threads left.\n")
+    say("| after runs | resident, MiB |\n|---|---|")
+    for number, size in marks:
+        say(f"| {number} | {size / 1024:.1f} |")
+    grown = (marks[-1][1] - marks[0][1]) / 1024
+    say(f"\nGrown by {grown:.1f} MiB from the first mark to the last.")
+    sys.exit(grown > 20)
+
+
+if __name__ == "__main__":
+    main()
