@@ -32,6 +32,9 @@ def chromium() -> Iterator[Any]:
         pytest.fail(why) if os.environ.get("CI") == "true" else pytest.skip(why)
     from playwright.sync_api import sync_playwright
 
+    # Playwright keeps an event loop in this thread, and Django takes all of it for asynchronous:
+    # tests with real processes that run after these in the same worker ask the database, too.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
