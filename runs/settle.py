@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import DataError, IntegrityError, transaction
 
 from cronjob.lib import clock
 from cronjob.lib.failpoints import failpoint
@@ -29,6 +29,11 @@ SETS = (
     "callback_deadline", "ready_at", "next_retry_time", "request_method", "request_url",
     "request_headers", "request_body", "response_code", "response_headers", "response_body",
     "response_truncated", "error_kind", "error_message", "timings", "attempts", "updated_at",
+)  # fmt: skip
+
+# What comes of a row that cannot be: alone, it fails alone.
+SPOILT = (
+    DataError, IntegrityError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
 )  # fmt: skip
 
 Answer = tuple[TaskRun, Outcome]
@@ -60,9 +65,7 @@ def settle_each(answers: Sequence[Answer]) -> list[Answer]:
     try:
         settle([(copy(run), outcome) for run, outcome in answers], now=clock.now())
         return []
-    except (OperationalError, InterfaceError):  # the database's trouble, not theirs
-        raise
-    except Exception:
+    except SPOILT:  # anything else is not theirs, and may be better the next time
         logger.exception("%d answers could not be written", len(answers))
     if len(answers) > 1:
         return [left for answer in answers for left in settle_each([answer])]
