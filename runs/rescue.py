@@ -83,7 +83,8 @@ def put_back(run: TaskRun, *, now: datetime) -> bool:
     if attempt:
         to, changes = Status.RETRYING, {"next_retry_time": now}
     else:
-        to, changes = Status.SCHEDULED, {"lateness_ms": None, "start_time": None}
+        to = Status.SCHEDULED  # and asks for what its task says by then
+        changes = {"lateness_ms": None, "start_time": None, "template": None}
     fence = {"fence": run.fence + 1}
     return run.transition(to, now=now, ready_at=now, attempt=attempt, **fence, **changes)
 

@@ -313,11 +313,11 @@ class Task(models.Model):
     def rearm(self, *, now: datetime, pending: datetime | None = None) -> None:
         """Point at the first moment from now on; a disabled task points at none.
 
-        A moment that is `pending` has come already and waits for its share of the jitter.
+        The one that was `pending` may have come already and wait for its share of the jitter.
         """
         schedule = self.schedule()
         moment = schedule.next_after(now)
-        if pending and (held := schedule.next_after(pending - INSTANT)):
+        if pending and pending <= now and (held := schedule.next_after(pending - INSTANT)):
             moment = held if schedule.fires_at(held) > now else moment
         self.ended = moment is None and self.schedule_kind != ScheduleKind.MANUAL
         self.point_at(moment if self.status == TaskStatus.ENABLED else None, schedule)

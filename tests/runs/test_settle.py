@@ -168,6 +168,7 @@ def test_what_was_never_sent_goes_back_as_if_it_had_not_been_claimed():
     kept = fresh(run)
     assert (kept.status, kept.attempt, kept.fence, kept.owner) == ("SCHEDULED", 0, 2, None)
     assert kept.ready_at == NOON + SECOND
+    assert kept.template is None  # the newest task is what it asks for
 
 
 def test_what_was_tried_before_goes_back_to_be_tried_again():

@@ -90,6 +90,13 @@ def test_enabling_goes_by_the_schedule_that_is_stored_by_now():
     assert stored(task).next_run_at == NOON + 60 * MINUTE
 
 
+def test_an_edit_brings_a_moment_that_is_earlier_than_the_one_before():
+    task = make_task(cron_expr="0 0 0 * * *", next_run_at=NOON + DAY / 2)
+    task.schedule_kind, task.cron_expr, task.every_seconds = "EVERY", None, 300
+    standing.edit(task, now=NOON)
+    assert stored(task).next_run_at == NOON + 5 * MINUTE
+
+
 def test_an_edit_keeps_the_moment_that_waits_for_its_share_of_the_jitter():
     task = make_task(jitter_seconds=59, next_moment=NOON, next_run_at=NOON + 50 * SECOND)
     task.jitter_seconds = 58
