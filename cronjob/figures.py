@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from django.db.models import Count
 
 from cronjob.lib import clock
+from cronjob.lib.database import oldest_snapshot
 from cronjob.lib.metrics import Sample, source
 from runs.models import Process, TaskRun
 from runs.states import TRANSITIONS, Status
@@ -32,3 +33,8 @@ def callbacks_pending() -> Iterable[Sample]:
 @source("cronjob_scheduler_processes")
 def schedulers() -> Iterable[Sample]:
     return [((), Process.objects.filter(lease_until__gt=clock.now()).count())]
+
+
+@source("cronjob_oldest_snapshot_seconds")
+def snapshot_age() -> Iterable[Sample]:
+    return [((), oldest_snapshot())]

@@ -1,22 +1,25 @@
 """Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, Q
 
+from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
 from runs import calls, pauses
-from runs.models import TaskRun
-from runs.states import OCCUPYING, Status, Trigger
+from runs.glance import LowWater
+from runs.models import Process, TaskRun
+from runs.states import FINAL, OCCUPYING, Status, Trigger
 from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
 AGED = 5  # one slot in so many goes to the oldest run whatever its priority, so that all move
+FROM_THE_FIRST = LowWater().ready()
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
 
 # What an attempt needs of its run and task; never the bodies of the attempt before.
@@ -41,10 +44,14 @@ SETS = (
 )  # fmt: skip
 
 
-def claim(now: datetime, *, owner: str, room: int, priorities: list[int]) -> list[TaskRun]:
+def claim(
+    now: datetime, *, owner: str, room: int, priorities: list[int],
+    since: Mapping[int, datetime] = FROM_THE_FIRST,
+) -> list[TaskRun]:  # fmt: skip
     """Take up to `room` runs; no other process can take the same, nor go past a task's limit."""
+    alive = Exists(Process.objects.filter(name=owner))  # else we were given up, and know it soon
     with transaction.atomic():
-        runs = candidates(now, room, priorities)
+        runs = candidates(now, alive, room, priorities, since)
         if not runs:
             return []
         failpoint("claim.locked")
@@ -55,15 +62,27 @@ def claim(now: datetime, *, owner: str, room: int, priorities: list[int]) -> lis
             decide_or_end(run, places, paused, now=now, owner=owner)
         moved = write(runs, seen, now=now)
     failpoint("claim.committed")
+    measure(run for run in runs if run.pk in moved)
     if parked := {run.task_id for run in runs if run.status == Status.SCHEDULED}:
         unpark(parked, now)  # a slot may have become free while we looked
     return [run for run in runs if run.status == Status.RUNNING and run.pk in moved]
 
 
-def candidates(now: datetime, room: int, priorities: list[int]) -> list[TaskRun]:
+def measure(runs: Iterable[TaskRun]) -> None:
+    for run in runs:
+        if run.status in FINAL:
+            metrics.count("cronjob_run_total", run.status)
+        elif run.attempt == 1 and run.status == Status.RUNNING:
+            late = (run.lateness_ms or 0) / 1000
+            metrics.observe("cronjob_run_lateness_seconds", late)
+
+
+def candidates(
+    now: datetime, alive: Exists, room: int, priorities: list[int], since: Mapping[int, datetime]
+) -> list[TaskRun]:
     """Locked together with their tasks: who else claims runs of these tasks passes them by."""
     ready = (
-        TaskRun.objects.filter(ready_at__lte=now)
+        TaskRun.objects.filter(alive, ready_at__lte=now)
         .select_related("task").only(*NEEDS)
         .select_for_update(skip_locked=True, of=("self", "task"), no_key=True)
     )  # fmt: skip
@@ -73,11 +92,14 @@ def candidates(now: datetime, room: int, priorities: list[int]) -> list[TaskRun]
         found.update((run.pk, run) for run in runs)
 
     if len(priorities) > 1:
-        take(ready.filter(ready_at__isnull=False).order_by("ready_at", "id")[: room // AGED])
+        oldest = ready.filter(ready_at__isnull=False, ready_at__gte=min(since.values()))
+        take(oldest.order_by("ready_at", "id")[: room // AGED])
     for priority in priorities:
         if len(found) < room:
             take(
-                ready.filter(priority=priority, ready_at__isnull=False)
+                ready.filter(
+                    priority=priority, ready_at__isnull=False, ready_at__gte=since[priority]
+                )
                 .exclude(pk__in=list(found))
                 .order_by("priority", "ready_at", "id")[: room - len(found)]
             )

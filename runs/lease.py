@@ -42,11 +42,15 @@ class Lease(threading.Thread):
         self.lost = False
         self.held_since = self.renewed_at = begun
 
+    @property
+    def age(self) -> float:
+        """Seconds since it was renewed."""
+        return time.monotonic() - self.renewed_at
+
     def holds(self) -> bool:
         """Whether others must still believe us alive; by our own clock, and a beat early."""
         spare = min(settings.CRONJOB_BEAT_SECONDS, settings.CRONJOB_LEASE_SECONDS / 4)
-        age = time.monotonic() - self.renewed_at
-        return not self.lost and age < settings.CRONJOB_LEASE_SECONDS - spare
+        return not self.lost and self.age < settings.CRONJOB_LEASE_SECONDS - spare
 
     def settled_in(self) -> bool:
         """Whether we saw the database for a whole lease: only then may we judge silence."""

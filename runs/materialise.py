@@ -8,10 +8,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count
 
+from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
 from runs import pauses
 from runs.entries import Entry, missed, planned, record
+from runs.glance import BEGINNING
 from runs.models import TaskRun
 from runs.states import Status, Trigger
 from tasks import misfire
@@ -29,9 +31,10 @@ NEEDED = (
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
-def materialise(now: datetime) -> int:
+def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
     """Turn a batch of due tasks into runs; how many tasks were due."""
-    tasks = list(Task.objects.due(now).only(*NEEDED)[: settings.CRONJOB_BATCH_MAX])
+    due = Task.objects.due(now).filter(next_run_at__gte=since)
+    tasks = list(due.only(*NEEDED)[: settings.CRONJOB_BATCH_MAX])
     if not tasks:
         return 0
     failpoint("materialise.read")
@@ -45,7 +48,14 @@ def materialise(now: datetime) -> int:
         record([entry for task, *_, entries in plans if task.pk in won for entry in entries])
         pauses.hold(held)
     failpoint("materialise.committed")
+    measure(due for due in plans if due[0].pk in won)
     return len(tasks)
+
+
+def measure(plans: Iterable[Due]) -> None:
+    for task, _, plan, _ in plans:
+        if plan.missed:
+            metrics.count("cronjob_misfire_total", metrics.task(task.pk), by=plan.missed.count)
 
 
 def waiting_of(tasks: Iterable[Task]) -> dict[int, int]:

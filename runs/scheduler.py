@@ -12,12 +12,14 @@ from django.db import Error as DBError
 from django.db import connection
 from django.utils.module_loading import import_string
 
+from cronjob.lib import metrics
+from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import claim
 from runs.executor import Executor, Key
-from runs.glance import Glance, glance
+from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import materialise
 from runs.models import TaskRun
@@ -44,9 +46,13 @@ def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
 class Scheduler:
     def __init__(self, *, loop: Loop, lease: Lease, executor: Executor) -> None:
         self.loop, self.lease, self.executor = loop, lease, executor
-        self.looked = self.tidied = 0.0
+        self.low_water = LowWater()
+        self.looked = self.tidied = self.warned = 0.0
         self.troubles = 0
         self.forsaken: set[Key] = set()  # answers that no database takes
+        metrics.watch("cronjob_executor_slots", lambda: executor.slots)
+        metrics.watch("cronjob_executor_in_flight", lambda: len(executor.held))
+        metrics.watch("cronjob_scheduler_beat_age_seconds", lambda: lease.age)
 
     def run(self, *, once: bool = False) -> None:
         """Until we are asked to stop; with `once`, until everything due has been called."""
@@ -56,6 +62,11 @@ class Scheduler:
                 break
             self.loop.wait(rest)
         self.drain()
+
+    def hint(self) -> None:
+        """Another process may have changed something, anywhere; called by any thread."""
+        self.low_water.doubt()
+        self.loop.wake()
 
     def careful_beat(self) -> float:
         """Whatever goes wrong in a round is told, and the next one comes."""
@@ -69,6 +80,7 @@ class Scheduler:
         except Exception:
             logger.exception("a round failed, trying again")
         self.troubles += 1
+        metrics.count("cronjob_scheduler_troubles_total")
         return PATIENCE[min(self.troubles, len(PATIENCE)) - 1]
 
     def beat(self) -> float:
@@ -76,13 +88,17 @@ class Scheduler:
         self.collect()
         if self.lease.lost:
             self.start_anew()
-        seen = glance()
+        begun = time.monotonic()
+        seen = glance(self.low_water)
+        metrics.observe("cronjob_scheduler_scan_latency", time.monotonic() - begun)
         self.tidy(seen)
         if not self.lease.holds():
             return CONTENDED_SECONDS
         ready = seen.ready_by(seen.now)
-        if due := seen.due is not None and seen.due <= seen.now:
-            materialise(seen.now)
+        due = seen.due if seen.due and seen.due <= seen.now else None
+        if due:
+            materialise(seen.now, since=self.low_water.of("due"))
+            self.low_water.lower(due)
             ready = [*Priority]
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         called = self.call(seen.now, room, ready) if room and ready else 0
@@ -113,7 +129,12 @@ class Scheduler:
             self.executor.release(answers)
 
     def call(self, now: datetime, room: int, ready: list[int]) -> int:
-        claimed = claim(now, owner=self.lease.process.name, room=room, priorities=ready)
+        begun = time.monotonic()
+        claimed = claim(
+            now, owner=self.lease.process.name, room=room, priorities=ready,
+            since=self.low_water.ready(),
+        )  # fmt: skip
+        metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         tokens = issue([run for run in claimed if run.is_asynchronous])
         for run in claimed:
             url, token = tokens.get(run.pk, ("", ""))
@@ -140,6 +161,7 @@ class Scheduler:
         if time.monotonic() - self.tidied < TIDY_SECONDS:
             return
         self.tidied = time.monotonic()
+        self.look_for_snapshots()
         unpark_all(seen.now)
         if seen.overdue:  # something is being called somewhere
             held = {*self.executor.held, *self.forsaken}
@@ -147,6 +169,13 @@ class Scheduler:
         gone = seen.dead is not None and seen.dead < seen.now
         if (gone or seen.overdue) and self.lease.settled_in():
             rescue(seen.now)
+
+    def look_for_snapshots(self) -> None:
+        if time.monotonic() - self.warned < SNAPSHOT_MAX:
+            return
+        if (age := oldest_snapshot()) >= SNAPSHOT_MAX:
+            self.warned = time.monotonic()
+            logger.warning("a transaction has been open for %d s: polls slow down, see doctor", age)
 
     def start_anew(self) -> None:
         """Others took us for dead and have our runs: nothing that we still do counts."""

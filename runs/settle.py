@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 
-from cronjob.lib import clock
+from cronjob.lib import clock, metrics
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
 from runs import retry
@@ -55,8 +55,9 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
         failpoint("settle.written")
     failpoint("settle.committed")
     unpark({run.task_id for run, _ in answers if run.pk in moved and run.status in FINAL}, now)
-    for run, _ in answers:
+    for run, outcome in answers:
         tell(run, settled=run.pk in moved)
+        measure(run, outcome, settled=run.pk in moved)
     return moved
 
 
@@ -179,3 +180,20 @@ def tell(run: TaskRun, *, settled: bool) -> None:
         "latency_ms": (run.timings or {}).get("total_ms"),
     }  # fmt: skip
     logger.log(level, message, extra=extra)
+
+
+def measure(run: TaskRun, outcome: Outcome, *, settled: bool) -> None:
+    if outcome.method:
+        metrics.count("cronjob_http_request_total", outcome.method, outcome.code or outcome.kind)
+    if not settled:
+        return metrics.count("cronjob_late_answers_total")
+    if outcome.kind == ErrorKind.LOST:
+        metrics.count("cronjob_run_lost_total")
+    if run.status == Status.RETRYING:
+        metrics.count("cronjob_run_retries_total", metrics.task(run.task_id))
+    if run.status in FINAL:
+        metrics.count("cronjob_run_total", run.status)
+        if run.start_time and run.end_time:
+            took = (run.end_time - run.start_time).total_seconds()
+            metrics.observe("cronjob_run_duration_seconds", took, metrics.task(run.task_id))
+    return None

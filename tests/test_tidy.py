@@ -9,7 +9,7 @@ from django.conf import settings
 
 from cronjob.api.errors import CODES
 from cronjob.api.models import SCOPES
-from cronjob.lib.metrics import GAUGES, SOURCES
+from cronjob.lib.metrics import COUNTERS, GAUGES, HISTOGRAMS, OWN_GAUGES, SOURCES
 from runs.states import FINAL, TRANSITIONS, Status
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,10 +169,17 @@ def test_the_table_of_states_is_the_state_machine():
         assert told[status] == ("final" if status in FINAL else moves)
 
 
-def test_the_table_of_metrics_lists_every_metric():
-    told = {cells[0].strip("`"): cells[1:] for cells in table("operating.md", "Metrics")}
-    assert set(told) == set(GAUGES) == set(SOURCES)
-    for name, (meaning, labels) in GAUGES.items():
+OWN = COUNTERS | HISTOGRAMS | OWN_GAUGES
+
+
+@pytest.mark.parametrize(
+    ("heading", "metrics"), [("Metrics", GAUGES), ("A process's own", OWN)], ids=["web", "process"]
+)
+def test_the_tables_of_metrics_list_every_metric(heading, metrics):
+    told = {cells[0].strip("`"): cells[1:] for cells in table("operating.md", heading)}
+    assert set(told) == set(metrics)
+    assert set(GAUGES) == set(SOURCES)
+    for name, (meaning, labels) in metrics.items():
         assert told[name] == [", ".join(labels) or "–", meaning]
 
 

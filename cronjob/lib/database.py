@@ -35,6 +35,10 @@ POSTGRESQL: dict[str, Any] = {
     ),
 }
 
+SNAPSHOT_MAX = (
+    60  # seconds; from then on it is told, since every poll has to step over what it keeps
+)
+
 KNOWN = "must be postgresql://user:password@host/name or sqlite:////path/to/file"
 
 
@@ -107,3 +111,16 @@ def unhurried(**_: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
             cursor.execute("SET idle_in_transaction_session_timeout = 0")
+
+
+def oldest_snapshot() -> float:
+    """For how many seconds somebody's transaction has kept PostgreSQL from cleaning up."""
+    if connection.vendor != "postgresql":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT extract(epoch FROM clock_timestamp() - min(xact_start)) FROM pg_stat_activity"
+            " WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend'"
+            " AND pid <> pg_backend_pid()"
+        )
+        return float(cursor.fetchone()[0] or 0)

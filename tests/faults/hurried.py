@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HASTE = {  # what waits some seconds in production, so that a short test sees it happen
+    "runs.glance": {"FORGET_SECONDS": 1.0},
     "runs.scheduler": {"TIDY_SECONDS": 0.5, "LOOK_SECONDS": 0.3},
     "runs.settle": {"LOST_PAUSE": timedelta(seconds=0.5)},
     "runs.claim": {"GRACE": timedelta(seconds=1)},

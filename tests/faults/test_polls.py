@@ -13,6 +13,7 @@ from runs.states import Status
 from tasks.models import Priority, Task
 from tests import marks
 from tests.factories import MINUTE, NOON, copy, make_run, make_task
+from tests.runs.engine import registered
 
 pytestmark = [pytest.mark.faults, *marks.both]
 MANY, READY, TASKS = 100_000, 5, 1000
@@ -43,6 +44,7 @@ def crowd(db):
 
 
 def test_a_poll_and_a_claim_look_at_what_is_ready_and_at_nothing_else(crowd):
+    registered("a")
     with CaptureQueriesContext(
         connection,
     ) as seen:

@@ -2,7 +2,7 @@
 
 from runs.calls import Outcome
 from runs.claim import claim
-from runs.models import TaskRun
+from runs.models import Process, TaskRun
 from runs.settle import settle
 from tasks.models import Priority
 from tests.factories import NOON
@@ -11,7 +11,14 @@ EVERY_PRIORITY = list(Priority)
 
 
 def claimed(now=NOON, *, room=100, owner="a", priorities=EVERY_PRIORITY):
+    registered(owner)
     return claim(now, owner=owner, room=room, priorities=priorities)
+
+
+def registered(owner):
+    """Only a process that is alive may own a run."""
+    seen = {"host": "here", "pid": 1, "started_at": NOON, "last_seen": NOON, "lease_until": NOON}
+    Process.objects.get_or_create(name=owner, defaults=seen)
 
 
 def outcome(run, **fields):

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection
 
 from cronjob import probes
 from cronjob.lib import clock
-from cronjob.lib.database import trouble
+from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot, trouble
 from cronjob.lib.environ import masked
 
 SKEW_MAX = timedelta(seconds=2)
@@ -53,6 +53,13 @@ def scheduler() -> Iterator[Finding]:
         yield "a scheduler is running", ""
     else:
         yield "no scheduler is running", "Start `manage.py runscheduler`, or `manage.py up`."
+
+
+def snapshots() -> Iterator[Finding]:
+    if connection.vendor == "postgresql":
+        age = oldest_snapshot()
+        remedy = "" if age < SNAPSHOT_MAX else "End the session: see pg_stat_activity, xact_start."
+        yield f"the oldest transaction of the database is {age:.0f} s old", remedy
 
 
 def disk() -> Iterator[Finding]:
@@ -94,7 +101,7 @@ def ping(url: SplitResult) -> str:
 
 
 LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    configuration, database, migrations, clocks, scheduler, disk, redis,
+    configuration, database, migrations, clocks, scheduler, snapshots, disk, redis,
 )  # fmt: skip
 
 

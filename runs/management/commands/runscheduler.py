@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from cronjob.lib import http
+from cronjob.lib import http, scrape
 from cronjob.lib.loop import Loop
 from cronjob.lib.supervisor import Child, supervise
 from cronjob.lib.wakeup import Listener
@@ -33,22 +33,43 @@ class Command(BaseCommand):
             "--once", action="store_true",
             help="call everything that is due now, wait for the answers, and end",
         )  # fmt: skip
+        parser.add_argument(
+            "--metrics-port", type=int, metavar="N",
+            help="serve this process's own figures at /metrics of that port; "
+            "each further process at the next one",
+        )  # fmt: skip
 
-    def handle(self, *args: Any, slots: int, processes: int, once: bool, **options: Any) -> None:
+    def handle(
+        self, *args: Any, slots: int, processes: int, once: bool, metrics_port: int | None,
+        **options: Any,
+    ) -> None:  # fmt: skip
         if not 1 <= slots <= 1000:
             raise CommandError("--slots must be from 1 to 1000.")
         if not 1 <= processes <= 64:
             raise CommandError("--processes must be from 1 to 64.")
+        if metrics_port is not None and not 1 <= metrics_port <= 65536 - processes:
+            raise CommandError(f"--metrics-port must be from 1 to {65536 - processes}.")
         if processes > 1:
             connection.close()
-            sys.exit(supervise([child(number, slots, once) for number in range(1, processes + 1)]))
+            flags = [f"--slots={slots}", *(["--once"] if once else [])]
+            sys.exit(supervise([child(n, flags, metrics_port) for n in range(processes)]))
+        if metrics_port is not None:
+            listen(metrics_port)
         schedule(slots=slots, once=once)
 
 
-def child(number: int, slots: int, once: bool) -> Child:
-    flags = [f"--slots={slots}", *(["--once"] if once else [])]
+def listen(port: int) -> None:
+    try:
+        scrape.start(port)
+    except OSError as error:
+        raise CommandError(f"--metrics-port {port}: {error.strerror}.") from None
+
+
+def child(number: int, flags: list[str], metrics_port: int | None) -> Child:
+    if metrics_port is not None:
+        flags = [*flags, f"--metrics-port={metrics_port + number}"]
     command = [sys.executable, str(settings.ROOT / "manage.py"), "runscheduler", *flags]
-    return Child(name=f"scheduler {number}", command=command, directory=Path.cwd())
+    return Child(name=f"scheduler {number + 1}", command=command, directory=Path.cwd())
 
 
 def schedule(*, slots: int, once: bool) -> None:
@@ -58,9 +79,10 @@ def schedule(*, slots: int, once: bool) -> None:
             allow=settings.CRONJOB_TARGETS_ALLOW, deny=settings.CRONJOB_TARGETS_DENY, pool=slots
         )
         executor = Executor(slots=slots, client=client, wake=loop.wake)
-        listener = Listener(loop.wake)
+        scheduler = Scheduler(loop=loop, lease=lease, executor=executor)
+        listener = Listener(scheduler.hint)
         lease.start()
         listener.start()
-        Scheduler(loop=loop, lease=lease, executor=executor).run(once=once)
+        scheduler.run(once=once)
         listener.stopping.set()
         client.close()

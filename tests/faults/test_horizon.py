@@ -1,0 +1,137 @@
+"""A session that forgets to end keeps every dead row; polls step around what it keeps."""
+
+import json
+
+import psycopg
+import pytest
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
+
+from cronjob.lib import database as databases
+from cronjob.lib.database import oldest_snapshot
+from runs import scheduler
+from runs.claim import claim
+from runs.glance import LowWater, glance
+from runs.models import TaskRun
+from runs.settle import settle
+from tasks.models import Priority
+from tests.factories import MINUTE, NOON, SECOND, copy, make_run, make_task
+from tests.runs.engine import outcome, registered
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.usefixtures("database"),
+    pytest.mark.on("postgresql"),
+    pytest.mark.django_db(transaction=True),
+]
+
+ROUNDS, BATCH = 12, 200
+FEW = 40  # blocks that a poll or a claim of next to nothing looks at
+
+
+@pytest.fixture
+def session():
+    """Reads one number and then keeps its snapshot."""
+    where = connections["default"].get_connection_params()
+    names = ("host", "port", "dbname", "user", "password")
+    with psycopg.connect(**{name: where[name] for name in names if name in where}) as asked:
+        asked.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        asked.execute("SELECT count(*) FROM task_runs")
+        yield asked
+
+
+def churn():
+    """Very many runs come, are claimed and end; how it is remembered where they were."""
+    registered("a")
+    task, low_water = make_task(concurrency_policy="PARALLEL"), LowWater()
+    for number in range(ROUNDS):
+        first = make_run(task=task, moment=NOON + number * MINUTE)
+        later = "moment + n * interval '1 millisecond'"
+        copy(first, BATCH - 1, moment=later, ready_at=later.replace("moment", "ready_at"))
+        runs = claim(NOON + 99 * MINUTE, owner="a", room=BATCH, priorities=[*Priority])
+        assert len(runs) == BATCH
+        assert len(settle([(run, outcome(run)) for run in runs], now=NOON)) == BATCH
+    glance(low_water)
+    return low_water
+
+
+def touched(work):
+    """How many blocks the reading statements of this work look at."""
+    with CaptureQueriesContext(connection) as seen:
+        work()
+    asked = [q["sql"] for q in seen.captured_queries if q["sql"].startswith("SELECT")]
+    assert asked
+    return sum(blocks(sql) for sql in asked)
+
+
+def blocks(sql):
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}")
+        ((found,),) = cursor.fetchall()
+    found = json.loads(found) if isinstance(found, str) else found
+    plan = found[0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+def claiming(low_water):
+    now = NOON + 99 * MINUTE
+    return lambda: claim(now, owner="a", room=16, priorities=[*Priority], since=low_water.ready())
+
+
+def test_a_poll_and_a_claim_do_not_pay_for_what_an_old_snapshot_keeps(session):
+    low_water = churn()
+    assert touched(lambda: glance(LowWater())) > 4 * FEW  # or this test would show nothing
+    assert touched(claiming(LowWater())) > 4 * FEW
+    assert touched(lambda: glance(low_water)) < FEW
+    assert touched(claiming(low_water)) < FEW
+
+
+def test_once_the_session_ends_looking_from_the_start_is_cheap_again(session):
+    churn()
+    session.rollback()
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM task_runs")
+    assert touched(lambda: glance(LowWater())) < FEW
+
+
+def test_what_comes_in_below_the_mark_is_found_a_little_later(monkeypatch):
+    low_water = LowWater()
+    glance(low_water)
+    make_run(moment=NOON)
+    assert glance(low_water).ready == {}
+    monkeypatch.setattr("runs.glance.FORGET_SECONDS", 0.0)
+    assert glance(low_water).ready == {Priority.NORMAL: NOON}
+
+
+def test_what_is_hinted_at_is_found_at_once():
+    low_water = LowWater()
+    glance(low_water)
+    make_run(moment=NOON)
+    low_water.doubt()
+    assert glance(low_water).ready == {Priority.NORMAL: NOON}
+
+
+def test_what_was_made_of_a_late_task_is_found_at_once():
+    low_water = LowWater()
+    glance(low_water)
+    make_run(moment=NOON)
+    low_water.lower(NOON)
+    runs = claim_all(low_water)
+    assert [run.moment for run in runs] == [NOON]
+
+
+def claim_all(low_water):
+    registered("a")
+    return claim(NOON + SECOND, owner="a", room=9, priorities=[*Priority], since=low_water.ready())
+
+
+def test_an_old_snapshot_is_told_with_its_age(session, monkeypatch, caplog):
+    assert oldest_snapshot() > 0
+    monkeypatch.setattr(scheduler, "SNAPSHOT_MAX", 0.0)
+    watching = scheduler.Scheduler(loop=None, lease=None, executor=None)
+    watching.look_for_snapshots()
+    assert "a transaction has been open for 0 s" in caplog.text
+    session.rollback()
+    assert oldest_snapshot() == 0
+    assert databases.SNAPSHOT_MAX >= 60
+    assert TaskRun.objects.count() == 0
