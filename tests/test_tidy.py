@@ -190,7 +190,21 @@ def test_the_tables_of_errors_and_scopes_are_complete():
     assert scopes == SCOPES
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "docs/architecture.md"])
+def test_every_test_that_the_guarantees_name_is_there():
+    there = {
+        node.name
+        for _, tree in python(tests=True)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "guarantees.md").read_text()))
+    assert len(named) > 20
+    assert named <= there
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CHANGELOG.md", "docs/architecture.md", "docs/guarantees.md"]
+)
 def test_links_between_documents_lead_somewhere(name):
     text = (ROOT / name).read_text()
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):

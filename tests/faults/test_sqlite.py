@@ -1,11 +1,12 @@
 """One file for a scheduler that is killed again and again, and for others who write."""
 
+import resource
 import signal
 
 import pytest
 
 from tests.faults import oracle
-from tests.faults.world import NEVER
+from tests.faults.world import NEVER, until
 
 pytestmark = pytest.mark.faults
 
@@ -41,4 +42,19 @@ def test_a_scheduler_that_dies_at_one_place_after_the_other_loses_nothing(small_
         assert world.start(f"{place}=exit").wait() == -signal.SIGKILL, world.said()
     world.start()
     world.quiet()
+    oracle.check(world)
+
+
+def test_a_disk_that_is_full_for_some_seconds_loses_nothing(small_world):
+    world = small_world
+    (one,) = world.started(1)
+    world.plant(5, end_at=8)
+    until(lambda: len(world.runs()) >= 5, what=world.said)
+    limit = resource.RLIM_INFINITY
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (4096, limit))  # no file grows
+    one.until("the database failed, trying again")
+    NEVER.wait(3)
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    world.quiet()
+    assert one.process.poll() is None
     oracle.check(world)
