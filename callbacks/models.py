@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Index
 
 from cronjob.lib.fields import one_of
+from cronjob.lib.limits import Counted
 from runs.models import TaskRun
 
 
@@ -38,7 +39,7 @@ class AsyncCallback(models.Model):
         return f"callback {self.pk}"
 
 
-class CallbackToken(models.Model):
+class CallbackToken(Counted):
     """Who may report on which attempt; the token itself is known to the target alone."""
 
     token_hash = models.CharField(max_length=64, primary_key=True)  # SHA-256, hexadecimal
@@ -50,3 +51,17 @@ class CallbackToken(models.Model):
 
     def __str__(self) -> str:
         return f"token of attempt {self.attempt}"
+
+
+class Stranger(Counted):
+    """An address from which tokens come that nobody was given."""
+
+    address = models.CharField(max_length=45, primary_key=True)
+
+    class Meta:
+        db_table = "callback_strangers"
+        default_permissions = ()
+        indexes = (Index(fields=("since",), name="callback_stranger_since"),)  # forgetting
+
+    def __str__(self) -> str:
+        return self.address

@@ -4,13 +4,29 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 from rest_framework.routers import SimpleRouter
 
+from callbacks.api import IdsView, TokenView
 from cronjob import demo, probes
 from cronjob.api import docs, errors
 from tasks.api import TaskViewSet
+
+
+class Anything:
+    """A token that is none may hold a slash or a line break, and is answered like any other."""
+
+    regex = r"[\s\S]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(Anything, "anything")
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 router.register("tasks", TaskViewSet, basename="task")
@@ -29,6 +45,8 @@ urlpatterns: list[Any] = [
     path("api/v1/healthz", probes.healthz),
     path("api/v1/readyz", probes.readyz),
     path("api/v1/version", probes.version),
+    path("api/v1/callbacks", IdsView.as_view(), name="callbacks"),
+    path("api/v1/callbacks/<anything:token>", TokenView.as_view(), name="callback"),
     path("api/v1/", include(router.urls)),
 ]
 if settings.CRONJOB_DEMO:

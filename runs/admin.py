@@ -88,7 +88,7 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
                 )
             },
         ),
-        ("Trace", {"fields": (("trace_id", "progress"), "timings", "attempts")}),
+        ("Trace", {"fields": ("trace_id", "timings", "attempts")}),
     )
 
     def get_search_results(

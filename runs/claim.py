@@ -27,7 +27,7 @@ RUN_NEEDS = (
     "id", "uuid", "task", "trigger", "status", "reason", "attempt", "max_attempts", "lost", "fence",
     "priority", "moment", "scheduled_time", "due_at", "ready_at", "next_retry_time", "start_time",
     "lateness_ms", "end_time", "owner", "slot", "deadline_at", "override_body", "force_async",
-    "template", "attempts", "trace_id", "updated_at",
+    "template", "attempts", "progress", "progress_message", "trace_id", "updated_at",
 )  # fmt: skip
 CALL_NEEDS = (
     "uuid", "name", "tags", "timezone", "exec_type", "http_method", "target_url", "headers",
@@ -40,7 +40,7 @@ TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy")
 SETS = (
     "status", "reason", "end_time", "attempt", "fence", "owner", "slot", "start_time",
     "deadline_at", "lateness_ms", "template", "trace_id", "ready_at", "next_retry_time",
-    "updated_at",
+    "progress", "progress_message", "updated_at",
 )  # fmt: skip
 
 
@@ -201,7 +201,8 @@ def start(run: TaskRun, *, now: datetime, owner: str) -> None:
     run.status, run.owner, run.start_time = Status.RUNNING, owner, now
     run.attempt += 1
     run.fence += 1
-    run.ready_at = run.next_retry_time = None
+    run.ready_at = run.next_retry_time = run.progress = None
+    run.progress_message = ""
 
 
 def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetime) -> set[int]:

@@ -110,7 +110,8 @@ class TaskRun(models.Model):
     error_message = models.CharField(max_length=1024, blank=True)
     timings = models.JSONField(default=dict)
     attempts = models.JSONField(default=list)  # one compact entry per earlier attempt
-    progress = models.FloatField(null=True)
+    progress = models.FloatField(null=True)  # from 0 to 1, as the target of this attempt tells it
+    progress_message = models.CharField(max_length=256, blank=True)
     trace_id = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
 from runs.calls import Outcome
 from runs.claim import unpark
@@ -57,13 +58,21 @@ def lose(runs: Sequence[TaskRun], *, now: datetime) -> None:
 
 def expire(now: datetime) -> int:
     """End the runs whose callback did not come in time."""
-    pending = TaskRun.objects.filter(callback_deadline__lte=now).only(*NEEDED)
-    late = list(pending.order_by("callback_deadline", "id")[: settings.CRONJOB_BATCH_MAX])
+    late = TaskRun.objects.filter(callback_deadline__lte=now)
+    oldest = late.order_by("callback_deadline", "id").values_list("pk", "task_id")
+    found = list(oldest[: settings.CRONJOB_BATCH_MAX])
+    # Asked once more: its callback may have come meanwhile, or asked for more time.
+    still = late.filter(pk__in=[pk for pk, _ in found], status=Status.CALLBACK_PENDING)
     message = "no callback came in time"
-    changes = {"error_kind": ErrorKind.CALLBACK, "error_message": message, "reason": message}
-    moved = [r for r in late if r.transition(Status.FAILED_TIMEOUT, now=now, **changes)]
-    unpark({run.task_id for run in moved}, now)
-    return len(moved)
+    ended = still.update(
+        status=Status.FAILED_TIMEOUT, end_time=now, updated_at=now, callback_deadline=None,
+        slot=None, template=None,  # which holds secrets
+        error_kind=ErrorKind.CALLBACK, error_message=message, reason=message,
+    )  # fmt: skip
+    failpoint("expire.committed")
+    metrics.count("cronjob_run_total", Status.FAILED_TIMEOUT, by=ended)
+    unpark({task for _, task in found}, now)
+    return ended
 
 
 def reconcile(owner: str, held: Collection[Key], *, now: datetime) -> int:

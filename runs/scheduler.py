@@ -10,6 +10,7 @@ from functools import partial
 from django.conf import settings
 from django.db import Error as DBError
 from django.db import connection
+from django.db.models import Q
 from django.utils.module_loading import import_string
 
 from cronjob.lib import metrics
@@ -25,6 +26,7 @@ from runs.materialise import materialise
 from runs.models import TaskRun
 from runs.rescue import expire, lose, put_back, reconcile, rescue, unpark_all
 from runs.settle import settle_each
+from runs.states import Status
 from tasks.models import Priority
 
 logger = logging.getLogger(__name__)
@@ -148,7 +150,11 @@ class Scheduler:
             return
         self.looked = time.monotonic()
         keys = list(self.executor.held)
-        ours = TaskRun.objects.filter(pk__in=[pk for pk, _ in keys], deadline_at__isnull=False)
+        # Whoever called back before it answered may still answer: that ends by itself.
+        open_or_ended = Q(deadline_at__isnull=False) | Q(
+            status__in=(Status.CALLBACK_SUCCESS, Status.FAILED)
+        )
+        ours = TaskRun.objects.filter(open_or_ended, pk__in=[pk for pk, _ in keys])
         wanted = set(ours.values_list("pk", "fence"))
         self.executor.cut([key for key in keys if key not in wanted])
 

@@ -31,6 +31,12 @@ SETS = (
     "response_truncated", "error_kind", "error_message", "timings", "attempts", "updated_at",
 )  # fmt: skip
 
+# What was sent and what came back.
+EVIDENCE = (
+    "request_method", "request_url", "request_headers", "request_body", "response_code",
+    "response_headers", "response_body", "response_truncated", "timings",
+)  # fmt: skip
+
 # What comes of a row that cannot be: alone, it fails alone.
 SPOILT = (
     DataError, IntegrityError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
@@ -52,6 +58,7 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     failpoint("settle.before")
     with transaction.atomic():
         moved = compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
+        overtaken(rest for rest in answers if rest[0].pk not in moved)
         failpoint("settle.written")
     failpoint("settle.committed")
     unpark({run.task_id for run, _ in answers if run.pk in moved and run.status in FINAL}, now)
@@ -59,6 +66,38 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
         tell(run, settled=run.pk in moved)
         measure(run, outcome, settled=run.pk in moved)
     return moved
+
+
+def overtaken(answers: Iterable[Answer]) -> None:
+    """Their callbacks ended these runs before; what was sent and answered is kept all the same."""
+    late = {run.pk: (run, outcome) for run, outcome in answers if outcome.asynchronous}
+    if not late:
+        return
+    ended = TaskRun.objects.filter(pk__in=late).exclude(
+        status__in=(Status.RUNNING, Status.CANCELED)
+    )
+    rows = []
+    for pk, fence, status in ended.values_list("pk", "fence", "status"):
+        run, outcome = late[pk]
+        if fence == outcome.fence and outcome.code is not None:
+            rows.append((pk, fence, status, *(getattr(run, name) for name in EVIDENCE)))
+    compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=EVIDENCE)
+
+
+def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
+    """The end that its target reports; False if somebody else moved the run before."""
+    if ok:
+        clean = {"error_kind": "", "error_message": ""}
+        return run.transition(Status.CALLBACK_SUCCESS, now=now, **clean)
+    run.error_kind, run.error_message = ErrorKind.CALLBACK, message
+    failed = {"error_kind": run.error_kind, "error_message": run.error_message}
+    given_up = standing_of([run.task_id]).get(run.task_id, "")
+    outcome = Outcome(run_id=run.pk, fence=run.fence, attempt=run.attempt, kind=ErrorKind.CALLBACK)
+    if not given_up and (at := next_try(run, outcome, now=now)):
+        attempts = [*run.attempts, attempt_of(run, now)]
+        again = {"attempts": attempts, "ready_at": at, "next_retry_time": at}
+        return run.transition(Status.RETRYING, now=now, **failed, **again)
+    return run.transition(Status.FAILED, now=now, reason=given_up, **failed)
 
 
 def settle_each(answers: Sequence[Answer]) -> list[Answer]:

@@ -38,6 +38,8 @@ class Schema(AutoSchema):
         return []
 
     def get_description(self) -> str:  # type: ignore[override]
+        if not self.view.permission_classes:
+            return super().get_description()
         scope = needed(self.view.request, self.view)
         return f"{super().get_description()}\n\nScope: `{scope}`.".strip()
 
@@ -49,6 +51,8 @@ class Schema(AutoSchema):
         return bodies
 
     def errors(self) -> dict[str, str]:
+        if told := getattr(self.view, "answers", None):
+            return dict(told)
         found = {
             "400": "Not JSON, or not valid: `fields` says what.",
             "401": "No valid key.",

@@ -23,6 +23,7 @@ class Endpoint(APIView):
     """The base of every view under /api/v1."""
 
     scopes: dict[str, str] = {}
+    answers: dict[str, str] = {}  # errors of a view that differ from those of most
     params: Sequence[str] = ()  # query parameters besides those of filters and pages
 
     def get_renderers(self) -> list[BaseRenderer]:

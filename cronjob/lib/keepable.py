@@ -20,6 +20,11 @@ def loads(text: str | bytes) -> Any:
     return value
 
 
+def encoding(text: bytes) -> str:
+    """Of JSON that came in: one of the Unicode encodings."""
+    return json.detect_encoding(text)
+
+
 def refuse(constant: str) -> None:
     raise Unkeepable(f"{constant} is not a JSON number")
 

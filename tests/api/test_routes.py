@@ -12,11 +12,14 @@ from tests.factories import Api, make_api, make_task
 pytestmark = marks.sqlite
 
 # Answer anybody, or have a rule of their own that is tested elsewhere.
-EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/echo|favicon.ico|")
+EXEMPT = re.compile(
+    r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/echo|favicon.ico|"
+    r"api/v1/callbacks/<anything:token>|"
+)
 CONSOLE = re.compile(r"admin/.*")
 # The scope of each change that is not `write`.
 READ = ("api/v1/tasks/preview",)  # by POST, since a schedule is a body; it changes nothing
-OPERATE = re.compile(r".*/(enable|disable|trigger)")
+OPERATE = re.compile(r".*/(enable|disable|trigger|callbacks)")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 

@@ -1,0 +1,149 @@
+"""Callbacks over REST: what a target reports, by the token of an attempt or by ids."""
+
+from datetime import datetime
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from callbacks import receive
+from callbacks.receive import Busy, Report, Says, Verdict
+from callbacks.serializers import AnsweredSerializer, IdsSerializer, ReportSerializer
+from cronjob.api.errors import ApiError, flat, invalid
+from cronjob.api.views import Endpoint
+from cronjob.lib import clock, keepable
+from runs.calls import MESSAGE_MAX, shortened
+from runs.models import TaskRun
+from runs.states import FINAL, Status
+
+BYTES_MAX = 2**20
+UNREADABLE_MOST = 4096  # bytes that are kept of what could not be understood
+Understood = tuple[Report, dict[str, Any], ApiError | None]
+
+
+class TokenView(Endpoint):
+    """The end of an asynchronous run, from whoever holds the token of one of its attempts."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    answers = {
+        "400": "Not JSON, or not valid: `fields` says what.",
+        "404": "Nobody was given this token.",
+        "410": "A failure of an attempt that is over, while another one is under way.",
+        "413": "Larger than 1 MiB.",
+        "429": "Too many reports in a minute; `Retry-After` says when the next may come.",
+    }
+
+    @extend_schema(
+        request=ReportSerializer, responses={200: AnsweredSerializer}, operation_id="report"
+    )
+    def post(self, request: Request, token: str) -> Response:
+        """First report wins. For a run that is over, the answer is how it ended."""
+        now = clock.now()
+        known = receive.known(token)
+        if known is None:
+            raise refused(request, now)
+        report, _, error = understood(request, ReportSerializer)
+        try:
+            verdict = receive.with_token(known, report, now=now, secret=token)
+        except Busy as busy:
+            raise too_many(busy.wait) from busy
+        return told(verdict, error)
+
+    @extend_schema(exclude=True)
+    def put(self, request: Request, token: str) -> Response:
+        return self.post(request, token)
+
+    @extend_schema(exclude=True)
+    def patch(self, request: Request, token: str) -> Response:
+        return self.post(request, token)
+
+
+class IdsView(Endpoint):
+    """The same from whoever holds a key and knows the run."""
+
+    scopes = {"post": "operate", "put": "operate", "patch": "operate"}
+
+    @extend_schema(
+        request=IdsSerializer, responses={200: AnsweredSerializer}, operation_id="report_by_ids"
+    )
+    def post(self, request: Request) -> Response:
+        """The run must be the task's, and await a callback or be over."""
+        now = clock.now()
+        report, ids, error = understood(request, IdsSerializer)
+        if error:
+            raise error
+        run = TaskRun.objects.filter(pk=ids["run_id"], task_id=ids["task_id"]).only("id").first()
+        if run is None:
+            raise ApiError("NOT_FOUND", "The task has no such run.")
+        return told(receive.with_ids(run, report, now=now), None)
+
+    @extend_schema(exclude=True)
+    def put(self, request: Request) -> Response:
+        return self.post(request)
+
+    @extend_schema(exclude=True)
+    def patch(self, request: Request) -> Response:
+        return self.post(request)
+
+
+def refused(request: Request, now: datetime) -> ApiError:
+    """The same for every token that is not one; who tries many has to wait."""
+    address = request.META.get("REMOTE_ADDR", "")[:45]
+    if wait := receive.stranger(address, now=now):
+        return too_many(wait)
+    return ApiError("NOT_FOUND", "There is no such thing.")
+
+
+def too_many(wait: int) -> ApiError:
+    return ApiError("RATE_LIMITED", f"Too many. Wait {wait} s.", headers={"Retry-After": str(wait)})
+
+
+def understood(request: Request, form: type[ReportSerializer]) -> Understood:
+    """What the body says, and, where it says nothing, what is wrong with it."""
+    headers = dict(request.headers)
+    if int(request.META.get("CONTENT_LENGTH") or 0) > BYTES_MAX:
+        error = ApiError("PAYLOAD_TOO_LARGE", f"A report may hold {BYTES_MAX} bytes.")
+        return Report(problem=error.message, headers=headers), {}, error
+    raw = request.stream.read(BYTES_MAX) if request.stream else b""
+    try:
+        values, body = read(raw, form)
+    except ApiError as error:
+        beginning = raw[:UNREADABLE_MOST].decode(errors="replace")
+        return Report(problem=error.message, headers=headers, body=beginning), {}, error
+    says = Says(values["status"])
+    message = values.get("message" if says == Says.RUNNING else "error_message") or ""
+    report = Report(
+        says=says, message=shortened(message, MESSAGE_MAX), progress=values.get("progress"),
+        extend=values.get("extend", False), headers=headers, body=body,
+    )  # fmt: skip
+    return report, values, None
+
+
+def read(raw: bytes, form: type[ReportSerializer]) -> tuple[dict[str, Any], str]:
+    """The values of the report, and its text."""
+    try:
+        value = keepable.loads(raw)
+        body = raw.decode(keepable.encoding(raw))
+    except ValueError as error:
+        raise ApiError("INVALID_JSON", f"The body is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise invalid({"body": ["Must be an object."]})
+    given = form(data=value)
+    try:
+        given.is_valid(raise_exception=True)
+    except serializers.ValidationError as error:
+        raise invalid(flat(error.detail)) from error
+    return dict(given.validated_data), body
+
+
+def told(verdict: Verdict, error: ApiError | None) -> Response:
+    if error:
+        raise error
+    if verdict.code:
+        raise ApiError(verdict.code, verdict.ignored)
+    run, status = verdict.run, verdict.run.status
+    status = Status.SUCCESS if status == Status.CALLBACK_SUCCESS else status
+    return Response({"run_id": run.pk, "final_status": status if run.status in FINAL else None})
