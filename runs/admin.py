@@ -8,12 +8,17 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from cronjob.console import base
-from cronjob.lib import clock
+from cronjob.lib import clock, duration
 from runs import trigger
 from runs.models import TaskRun
 from tasks.models import Task
 
 TASKS_FOUND = 200
+
+
+def tasks_named(part: str) -> list[int]:
+    named = Task.objects.filter(name__icontains=part).values_list("pk", flat=True)
+    return list(named[:TASKS_FOUND])
 
 
 @admin.register(TaskRun)
@@ -72,6 +77,7 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
                     ("deadline_at", "callback_deadline"),
                     ("missed_from", "missed_to"),
                     ("missed_count", "owner"),
+                    "awaited",
                 )
             },
         ),
@@ -97,14 +103,25 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
         """The tasks are found first: runs are too many to be joined and compared one by one."""
         if not search_term:
             return queryset, False
-        named = Task.objects.filter(name__icontains=search_term).values_list("pk", flat=True)
-        found = list(named[:TASKS_FOUND])
+        found = tasks_named(search_term)
         by = Q(task_id__in=found) if found else Q(trace_id=search_term)
         return queryset.filter(by), False
 
     @base.display(description="Status", ordering="status", label=base.COLORS)
     def state(self, run: TaskRun) -> str:
         return run.status
+
+    @base.display(description="Callback")
+    def awaited(self, run: TaskRun) -> str:
+        """How far the target says it is, and how much time it has left."""
+        if run.callback_deadline is None:
+            return "-"
+        left = run.callback_deadline - clock.now()
+        seconds = max(0, int(left.total_seconds()))
+        told = f"{duration.format(seconds) if seconds else 'no time'} left"
+        if run.progress is not None:
+            told = f"{run.progress:.0%} done, {told}"
+        return f"{told}: {run.progress_message}" if run.progress_message else told
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("runs.operate_taskrun")

@@ -208,6 +208,7 @@ def request_of(run: TaskRun, frozen: dict[str, Any], values: Values) -> tuple[st
         connect_seconds=frozen["connect_timeout_seconds"],
         total_seconds=frozen["timeout_seconds"], follow_redirects=frozen["follow_redirects"],
         bytes_max=settings.CRONJOB_RESPONSE_BYTES_MAX,
+        private_body=bool(values["callback_token"]) and str(values["callback_token"]) in body,
         repeatable=run.task.on_lost == OnLost.RETRY,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, StackedInline
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.forms import (
@@ -29,6 +29,7 @@ __all__ = [
     "ChoicesDropdownFilter",
     "ConsoleAdmin",
     "ReadOnlyAdmin",
+    "ReadOnlyInline",
     "UnfoldAdminCheckboxSelectMultipleWidget",
     "UnfoldAdminIntegerFieldWidget",
     "UnfoldAdminSelectWidget",
@@ -55,6 +56,7 @@ COLORS = {
     "FAILED_TIMEOUT": "danger",
     "CANCELED": "warning",
     "RECEIVED": "success",
+    "IGNORED": "warning",
 }
 
 
@@ -64,6 +66,20 @@ class ConsoleAdmin(ModelAdmin):
     list_filter_submit = True
     warn_unsaved_form = True
     empty_text = ""  # what to do next where there is nothing yet
+
+
+class ReadOnlyInline(StackedInline):
+    """Rows that belong to another, in the order in which they came."""
+
+    extra = max_num = 0
+    can_delete = False
+    per_page = 20
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
 
 
 class ReadOnlyAdmin(ConsoleAdmin):

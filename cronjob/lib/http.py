@@ -64,6 +64,7 @@ class Request:
     follow_redirects: bool = False
     bytes_max: int  # of the decoded body
     private_headers: tuple[str, ...] = ()  # not for another origin that a redirect leads to
+    private_body: bool = False  # neither is the body
     repeatable: bool = False  # it does no harm if the target gets it twice, see above
 
 
@@ -324,6 +325,8 @@ def redirected(hop: Request, code: int | None, to: str) -> Request:
         method, body = "GET", b""
         dropped.update(OF_A_BODY)
     if addresses.locate(url).origin != addresses.locate(hop.url).origin:
+        if body and hop.private_body:
+            raise Refused("a redirect to another origin would give away the callback token")
         dropped.update(name.lower() for name in hop.private_headers)
     headers = {name: value for name, value in hop.headers.items() if name.lower() not in dropped}
     return replace(hop, url=url, method=method, body=body, headers=headers)

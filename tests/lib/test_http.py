@@ -353,6 +353,21 @@ def test_a_redirect_to_where_nothing_may_be_called_is_refused(client, target, to
     assert says in reply.message
 
 
+@pytest.mark.parametrize(("status", "body"), [(307, b"the token"), (308, b"the token")])
+def test_a_private_body_goes_to_no_other_origin(client, target, status, body):
+    with Target() as other:
+        to = other.url("/echo")
+        url = target.url(f"/redirect?to={to}&status={status}")
+        fields = {"body": body, "private_body": True, "follow_redirects": True}
+        reply = client.send(request(url, "POST", **fields))
+        assert (reply.kind, other.requests) == ("refused", [])
+        assert "give away the callback token" in reply.message
+        own = target.url(f"/redirect?to=/echo&status={status}")
+        assert client.send(request(own, "POST", **fields)).code == 200
+        gone = target.url(f"/redirect?to={to}&status=303")  # which sends no body
+        assert client.send(request(gone, "POST", **fields)).code == 200
+
+
 def test_a_redirect_loop_ends_after_five_hops(client, target):
     reply = client.send(request(target.url("/redirect-loop"), follow_redirects=True))
     assert (reply.kind, len(target.requests)) == ("refused", 6)
