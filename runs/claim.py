@@ -18,7 +18,7 @@ from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
-AGED = 5  # one slot in so many goes to the oldest run whatever its priority, so that all move
+AGED = 5  # one slot in so many goes by age, whatever the priority, so that all move
 FROM_THE_FIRST = LowWater().ready()
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
 
@@ -46,12 +46,17 @@ SETS = (
 
 def claim(
     now: datetime, *, owner: str, room: int, priorities: list[int],
-    since: Mapping[int, datetime] = FROM_THE_FIRST,
+    longest: int | None = None, since: Mapping[int, datetime] = FROM_THE_FIRST,
 ) -> list[TaskRun]:  # fmt: skip
-    """Take up to `room` runs; no other process can take the same, nor go past a task's limit."""
+    """Take up to `room` runs; no other process can take the same, nor go past a task's limit.
+
+    Of these priorities, in their order; `longest` is the one whose oldest run has waited longest.
+    """
+    first = [(longest, room // AGED)] if longest is not None and len(priorities) > 1 else []
+    shares = [*first, *((priority, room) for priority in priorities)]
     alive = Exists(Process.objects.filter(name=owner))  # else we were given up, and know it soon
     with transaction.atomic():
-        runs = candidates(now, alive, room, priorities, since)
+        runs = candidates(now, alive, room, shares, since)
         if not runs:
             return []
         failpoint("claim.locked")
@@ -78,8 +83,9 @@ def measure(runs: Iterable[TaskRun]) -> None:
 
 
 def candidates(
-    now: datetime, alive: Exists, room: int, priorities: list[int], since: Mapping[int, datetime]
-) -> list[TaskRun]:
+    now: datetime, alive: Exists, room: int, shares: Iterable[tuple[int, int]],
+    since: Mapping[int, datetime],
+) -> list[TaskRun]:  # fmt: skip
     """Locked together with their tasks: who else claims runs of these tasks passes them by."""
     ready = (
         TaskRun.objects.filter(alive, ready_at__lte=now)
@@ -87,22 +93,13 @@ def candidates(
         .select_for_update(skip_locked=True, of=("self", "task"), no_key=True)
     )  # fmt: skip
     found: dict[int, TaskRun] = {}
-
-    def take(runs: Iterable[TaskRun]) -> None:
-        found.update((run.pk, run) for run in runs)
-
-    if len(priorities) > 1:
-        oldest = ready.filter(ready_at__isnull=False, ready_at__gte=min(since.values()))
-        take(oldest.order_by("ready_at", "id")[: room // AGED])
-    for priority in priorities:
-        if len(found) < room:
-            take(
-                ready.filter(
-                    priority=priority, ready_at__isnull=False, ready_at__gte=since[priority]
-                )
-                .exclude(pk__in=list(found))
-                .order_by("priority", "ready_at", "id")[: room - len(found)]
+    for priority, most in shares:
+        if most := min(most, room - len(found)):
+            of_it = ready.filter(
+                priority=priority, ready_at__isnull=False, ready_at__gte=since[priority]
             )
+            oldest = of_it.exclude(pk__in=list(found)).order_by("priority", "ready_at", "id")
+            found.update((run.pk, run) for run in oldest[:most])
     return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.pk))
 
 

@@ -46,6 +46,11 @@ class Glance:
         """The priorities in which something can be claimed, the most urgent first."""
         return sorted(p for p, at in self.ready.items() if at <= now)
 
+    @property
+    def longest(self) -> int | None:
+        """The priority whose oldest run has waited longest."""
+        return min(self.ready, key=self.ready.__getitem__, default=None)
+
 
 class LowWater:
     """Where looking begins: below it nothing was found a moment ago.

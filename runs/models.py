@@ -180,13 +180,8 @@ class TaskRun(models.Model):
                 condition=Q(ready_at__isnull=False),
                 name="run_ready",
             ),
-            # the share of claims that goes by age alone, so that low priorities move
-            Index(
-                fields=("ready_at", "id"), condition=Q(ready_at__isnull=False), name="run_oldest"
-            ),
-            # rescue: the runs of a process that died
-            Index(fields=("owner",), condition=Q(deadline_at__isnull=False), name="run_busy"),
-            # rescue: runs whose call never came back
+            # rescue, reconcile: what is being called, by the time when it should have come back.
+            # One index for one set of rows: of two, the planner would leave one to rot.
             Index(
                 fields=("deadline_at",), condition=Q(deadline_at__isnull=False), name="run_overdue"
             ),

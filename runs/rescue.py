@@ -61,6 +61,8 @@ def expire(now: datetime) -> int:
     late = TaskRun.objects.filter(callback_deadline__lte=now)
     oldest = late.order_by("callback_deadline", "id").values_list("pk", "task_id")
     found = list(oldest[: settings.CRONJOB_BATCH_MAX])
+    if not found:
+        return 0
     # Asked once more: its callback may have come meanwhile, or asked for more time.
     still = late.filter(pk__in=[pk for pk, _ in found], status=Status.CALLBACK_PENDING)
     message = "no callback came in time"

@@ -96,14 +96,14 @@ class Scheduler:
         self.tidy(seen)
         if not self.lease.holds():
             return CONTENDED_SECONDS
-        ready = seen.ready_by(seen.now)
+        ready, longest = seen.ready_by(seen.now), seen.longest
         due = seen.due if seen.due and seen.due <= seen.now else None
         if due:
             materialise(seen.now, since=self.low_water.of("due"))
             self.low_water.lower(due)
             ready = [*Priority]
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        called = self.call(seen.now, room, ready) if room and ready else 0
+        called = self.call(seen.now, room, ready, longest) if room and ready else 0
         self.drop_canceled()
         if due or called:
             return 0  # there may be more
@@ -130,11 +130,11 @@ class Scheduler:
             self.forsaken |= {(run.pk, run.fence) for run, _ in left}
             self.executor.release(answers)
 
-    def call(self, now: datetime, room: int, ready: list[int]) -> int:
+    def call(self, now: datetime, room: int, ready: list[int], longest: int | None) -> int:
         begun = time.monotonic()
         claimed = claim(
             now, owner=self.lease.process.name, room=room, priorities=ready,
-            since=self.low_water.ready(),
+            longest=longest, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         tokens = issue([run for run in claimed if run.is_asynchronous])

@@ -6,12 +6,14 @@ import psycopg
 
 TABLES = (
     "CREATE TABLE audit_runs (run bigint, was text, became text,"
-    " fence_was int, fence int, attempt_was int, attempt int, owner text)",
+    " fence_was int, fence int, attempt_was int, attempt int, owner text,"
+    " ended_was text, ended text)",
     "CREATE TABLE audit_tasks (task bigint, was text, became text)",
 )
 RUNS = (
     "INSERT INTO audit_runs VALUES (NEW.id, OLD.status, NEW.status,"
-    " OLD.fence, NEW.fence, OLD.attempt, NEW.attempt, NEW.owner)"
+    " OLD.fence, NEW.fence, OLD.attempt, NEW.attempt, NEW.owner,"
+    " OLD.end_time, NEW.end_time)"
 )
 TASKS = "INSERT INTO audit_tasks VALUES (NEW.id, OLD.next_moment, NEW.next_moment)"
 WATCHED = {"task_runs": RUNS, "tasks": TASKS}

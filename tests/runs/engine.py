@@ -2,6 +2,7 @@
 
 from runs.calls import Outcome
 from runs.claim import claim
+from runs.glance import glance
 from runs.models import Process, TaskRun
 from runs.settle import settle
 from tasks.models import Priority
@@ -12,7 +13,8 @@ EVERY_PRIORITY = list(Priority)
 
 def claimed(now=NOON, *, room=100, owner="a", priorities=EVERY_PRIORITY):
     registered(owner)
-    return claim(now, owner=owner, room=room, priorities=priorities)
+    longest = glance().longest
+    return claim(now, owner=owner, room=room, priorities=priorities, longest=longest)
 
 
 def registered(owner):

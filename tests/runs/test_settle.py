@@ -12,7 +12,7 @@ from runs.settle import settle, settle_each
 from runs.states import Status
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
-from tests.runs.engine import claimed, failed, fresh, outcome, settled, registered
+from tests.runs.engine import claimed, failed, fresh, outcome, registered, settled
 
 pytestmark = marks.both
 
@@ -187,7 +187,7 @@ def test_a_batch_costs_the_same_few_statements_whatever_its_size(django_assert_m
         make_run(task=make_task(), moment=NOON - SECOND)
     registered("a")
     most = 16 if connection.vendor == "postgresql" else 60  # SQLite is asked row by row
-    with django_assert_max_num_queries(most + 1):  # one asks whether the owner is registered
+    with django_assert_max_num_queries(most + 2):  # the test asks for owners and ages
         runs = claimed()
         answers = [(run, calls.outcome(calls.prepare(run, now=NOON), None)) for run in runs]
         assert len(settle(answers, now=NOON)) == 20

@@ -1,0 +1,180 @@
+"""Callbacks that come too early, twice, at the deadline, late, or while somebody dies."""
+
+import signal
+
+import pytest
+import requests
+
+from tests.faults import oracle
+from tests.faults.answering import FAILED, SUCCESS, answered, at_once, report, url_of, web
+from tests.faults.world import NEVER, until
+
+pytestmark = pytest.mark.faults
+
+MANY = 20
+ASYNC = {"exec_type": "ASYNC", "http_method": "POST", "timeout_seconds": 60}
+
+
+@pytest.fixture
+def served(each_world):
+    """A web process, a scheduler that knows it, and what starts another such."""
+    with web(each_world) as known:
+        each_world.known = known
+        yield each_world
+
+
+def called(world, count=1, *, path="/status/202", schedulers=1, **fields):
+    """So many runs were called; the URL on which each of them is awaited, by the run's number."""
+    world.started(schedulers, **world.known)
+    world.plant(count, path=path, run_at=0.5, **(ASYNC | fields))
+    requests = world.target.wait_for(count, timeout=30)
+    return {int(request.headers["X-Cronjob-Run-Id"]): url_of(request) for request in requests}
+
+
+def statuses(world):
+    return {run["id"]: run["status"] for run in world.runs()}
+
+
+def pending(world, count):
+    until(lambda: [*statuses(world).values()].count("CALLBACK_PENDING") == count, what=world.said)
+
+
+def kept(world):
+    return [r["status"] for r in world.rows("SELECT status FROM async_callbacks ORDER BY id")]
+
+
+def test_callbacks_that_come_before_our_own_answer_count(served):
+    urls = called(served, 12, path="/hold")  # as many as one scheduler has slots, or fewer
+    assert {report(url, SUCCESS) for url in urls.values()} == {(200, "SUCCESS")}
+    served.target.release()
+    served.quiet()
+    assert {*statuses(served).values()} == {"CALLBACK_SUCCESS"}
+    assert kept(served) == ["RECEIVED"] * 12
+    until(lambda: {run["response_code"] for run in served.runs()} == {200})  # kept all the same
+    oracle.check(served)
+
+
+def test_two_reports_at_once_have_one_outcome_and_both_are_told_it(served):
+    urls = called(served, MANY)
+    pending(served, MANY)
+    for run, url in urls.items():
+        (first,) = set(at_once(url, SUCCESS, FAILED))
+        became = "CALLBACK_SUCCESS" if first == (200, "SUCCESS") else "FAILED"
+        assert statuses(served)[run] == became
+        assert report(url, SUCCESS) == report(url, FAILED) == first
+    assert kept(served).count("RECEIVED") == MANY
+    assert kept(served).count("IGNORED") == 3 * MANY
+    oracle.check(served)
+
+
+def test_a_report_at_the_deadline_is_told_what_holds_for_ever(served, chance):
+    urls = called(served, MANY, callback_timeout_sec=2)
+    pending(served, MANY)
+    deadlines = {run["id"]: run["callback_deadline"] for run in served.runs()}
+    (now,) = served.rows("SELECT max(updated_at) AS at FROM task_runs")
+    told = {}
+    for run, url in sorted(urls.items(), key=lambda pair: deadlines[pair[0]]):
+        NEVER.wait(max(0.0, (deadlines[run] - now["at"]).total_seconds() - 2) / MANY)
+        told[run] = report(url, SUCCESS)
+        NEVER.wait(chance.random() * 2 / MANY)
+    served.quiet()
+    names = {"CALLBACK_SUCCESS": "SUCCESS"}
+    assert told == {run: (200, names.get(s, s)) for run, s in statuses(served).items()}
+    assert len(kept(served)) == MANY
+    oracle.check(served)
+
+
+def test_a_late_report_is_told_that_it_is_late_and_a_wrong_one_nothing(served):
+    urls = called(served, MANY, callback_timeout_sec=1)
+    served.quiet()
+    assert {*statuses(served).values()} == {"FAILED_TIMEOUT"}
+    assert {report(url, SUCCESS) for url in urls.values()} == {(200, "FAILED_TIMEOUT")}
+    wrong = [url[:-1] + ("0" if url[-1] != "0" else "1") for url in urls.values()]
+    assert {report(url, SUCCESS) for url in wrong} == {(404, "NOT_FOUND")}
+    assert kept(served) == ["IGNORED"] * MANY
+    oracle.check(served)
+
+
+@pytest.mark.parametrize("says", [SUCCESS, FAILED], ids=["success", "failure"])
+@pytest.mark.parametrize("place", ["call.sent", "settle.before", "settle.written"])
+def test_a_callback_counts_though_the_scheduler_died_between_the_2xx_and_the_settle(
+    served, place, says
+):
+    world = served
+    world.plant(run_at=0.5, **ASYNC)
+    assert world.start(f"{place}=exit", **world.known).wait() == -signal.SIGKILL
+    assert world.run()["status"] == "RUNNING"
+    (call,) = world.target.requests
+    assert report(url_of(call), says) == (200, says["status"])
+    world.start(**world.known)
+    world.quiet()
+    assert world.run()["status"] == {"SUCCESS": "CALLBACK_SUCCESS"}.get(says["status"], "FAILED")
+    assert len(world.target.requests) == 1
+    oracle.check(world)
+
+
+def test_a_call_that_must_not_be_made_twice_waits_for_its_callback(served):
+    world = served
+    world.plant(run_at=0.5, on_lost="FAIL", **ASYNC)
+    assert world.start("settle.before=exit", **world.known).wait() == -signal.SIGKILL
+    world.start(**world.known)
+    pending(world, 1)
+    assert report(url_of(world.target.requests[0]), SUCCESS) == (200, "SUCCESS")
+    world.quiet()
+    assert len(world.target.requests) == 1
+    oracle.check(world)
+
+
+def test_a_target_that_answers_on_the_first_token_it_was_given_ends_the_run(served):
+    world = served
+    world.plant(run_at=0.5, **ASYNC)
+    assert world.start("settle.before=exit", **world.known).wait() == -signal.SIGKILL
+    world.start(**world.known)
+    first, second = map(url_of, world.target.wait_for(2, timeout=30))
+    assert first != second
+    pending(world, 1)
+    assert report(first, FAILED) == (410, "GONE")
+    assert report(first, SUCCESS) == (200, "SUCCESS")
+    assert report(second, FAILED) == (200, "SUCCESS")
+    world.quiet()
+    oracle.check(world)
+
+
+@pytest.mark.parametrize("place", ["callback.judged", "callback.written"])
+def test_a_report_whose_web_process_dies_is_whole_or_not_there_and_can_be_repeated(
+    each_world, place
+):
+    with web(each_world) as known:
+        each_world.known = known
+        urls = called(each_world, 5)
+        pending(each_world, 5)
+    with web(each_world, failpoints=f"{place}=exit:0.5") as known:
+        for url in urls.values():
+            token = url.rpartition("/")[2]
+            insist(f"{known['CRONJOB_BASE_URL']}/api/v1/callbacks/{token}")
+    each_world.quiet()
+    assert {*statuses(each_world).values()} == {"CALLBACK_SUCCESS"}
+    assert kept(each_world).count("RECEIVED") == 5
+    oracle.check(each_world)
+
+
+def insist(url):
+    """As a target should: again and again, until there is an answer."""
+    for _ in range(60):
+        try:
+            return report(url, SUCCESS)
+        except requests.ConnectionError:
+            NEVER.wait(0.1)
+    raise AssertionError("never answered")
+
+
+def test_very_many_callbacks_from_many_clients_all_count(world):
+    count = 200
+    with web(world, processes=2) as known:
+        world.known = known
+        urls = called(world, count, concurrency_policy="PARALLEL")
+        pending(world, count)
+        assert answered(urls.values(), clients=20) == [200] * count
+        world.quiet()
+    assert kept(world) == ["RECEIVED"] * count
+    oracle.check(world)
