@@ -161,13 +161,12 @@ def keep(
 
 
 def followed(verdict: Verdict, *, now: datetime) -> Verdict:
-    """After the commit: who waited for the slot may go, and schedulers hear of it."""
+    """After the commit: who waited for the slot may go, and schedulers hear of what is ready."""
     run = verdict.run
-    if verdict.ignored or run.status == Status.CALLBACK_PENDING:
+    if verdict.ignored or run.status in (Status.RUNNING, Status.CALLBACK_PENDING):
         return verdict
-    if run.status in FINAL:
-        unpark([run.task_id], now)
-    wakeup.schedulers()
+    if run.status == Status.RETRYING or unpark([run.task_id], now):
+        wakeup.schedulers()
     extra = {
         "action": "callback", "task_id": run.task_id, "run_id": run.pk, "attempt": run.attempt,
         "status": run.status, "trace_id": run.trace_id,

@@ -1,16 +1,20 @@
 """Targets that call back: many clients at once, through real web processes."""
 
+from __future__ import annotations
+
 import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 
-from tests.faults.world import World
 from tests.processes import answering
+
+if TYPE_CHECKING:
+    from tests.faults.world import World
 
 SUCCESS: dict[str, Any] = {"status": "SUCCESS"}
 FAILED: dict[str, Any] = {"status": "FAILED", "error_message": "no disk"}

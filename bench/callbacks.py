@@ -1,0 +1,93 @@
+"""Thousands of awaited callbacks, answered by many clients: kept in docs/engine.md."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import psycopg  # noqa: E402
+
+from bench.engine import database, pause, say, script  # noqa: E402
+from tests.faults.answering import answered, free_port, url_of  # noqa: E402
+from tests.processes import answering, running  # noqa: E402
+from tests.target import Target  # noqa: E402
+
+PLANT = """
+import sys, django
+django.setup()
+from cronjob.lib import clock
+from runs import trigger
+from runs.models import TaskRun
+from tests.factories import copy, make_task
+count, url = int(sys.argv[1]), sys.argv[2]
+task = make_task(
+    schedule_kind="MANUAL", exec_type="ASYNC", target_url=url, http_method="POST",
+    callback_timeout_sec=3600, concurrency_policy="PARALLEL",
+)
+now = clock.now()
+copy(trigger.trigger(task, now=now), count - 1)
+"""
+SWEEP = (
+    "EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id, task_id FROM task_runs"
+    " WHERE callback_deadline <= now() ORDER BY callback_deadline, id LIMIT 500"
+)
+
+
+def until_pending(asked: Any, count: int) -> None:
+    while asked.execute(
+        "SELECT count(*) FROM task_runs WHERE callback_deadline IS NOT NULL"
+    ).fetchone() != (count,):
+        pause(0.2)
+
+
+def measured(count: int, clients: int) -> None:
+    with database("postgresql") as (place, variables), Target() as target:
+        bind = f"127.0.0.1:{free_port()}"
+        variables |= {"CRONJOB_BASE_URL": f"http://{bind}", "CRONJOB_BIND": bind}
+        web = ("-m", "gunicorn", "-c", "cronjob/gunicorn.conf.py", "cronjob.wsgi")
+        two = {"CRONJOB_WEB_PROCESSES": "2"}
+        with (
+            running(*web, data_dir=place, **variables, **two) as served,
+            running("manage.py", "runscheduler", data_dir=place, **variables) as scheduler,
+            psycopg.connect(variables["DATABASE_URL"], autocommit=True) as asked,
+        ):
+            assert answering(f"http://{bind}")
+            script(PLANT, count, target.url("/status/202"), place=place, variables=variables)
+            until_pending(asked, count)
+            asked.execute("ANALYZE task_runs")
+            plan = asked.execute(SWEEP).fetchall()
+            begun = time.monotonic()
+            codes = Counter(answered([url_of(call) for call in target.requests], clients=clients))
+            seconds = time.monotonic() - begun
+            ended = asked.execute("SELECT status, count(*) FROM task_runs GROUP BY 1").fetchall()
+            kept = asked.execute(
+                "SELECT status, count(*) FROM async_callbacks GROUP BY 1"
+            ).fetchall()
+            served.end()
+            scheduler.end()
+    say(
+        f"{count} awaited callbacks, {clients} clients, gunicorn with 2 processes, PostgreSQL:"
+        f" {count / seconds:.0f} a second.\n"
+    )
+    say(f"Answers: {dict(codes)}. Runs: {dict(ended)}. Kept: {dict(kept)}.\n")
+    say("The sweep, while all of them were awaited:\n\n```")
+    say("\n".join(line for (line,) in plan))
+    say("```")
+    assert (codes, dict(ended)) == ({200: count}, {"CALLBACK_SUCCESS": count})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--clients", type=int, default=50)
+    chosen = parser.parse_args()
+    measured(chosen.count, chosen.clients)
+
+
+if __name__ == "__main__":
+    main()
