@@ -33,7 +33,8 @@ CALL_NEEDS = (
     "uuid", "name", "tags", "timezone", "exec_type", "http_method", "target_url", "headers",
     "body_template", "connect_timeout_seconds", "timeout_seconds", "follow_redirects",
     "secret_headers", "secret_paths", "retry_policy", "max_concurrency", "concurrency_policy",
-    "start_deadline_seconds", "on_lost", "callback_method", "callback_timeout_sec",
+    "start_deadline_seconds", "on_lost", "callback_method", "callback_timeout_sec", "status",
+    "deleted",
 )  # fmt: skip
 NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
 TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy")
@@ -164,6 +165,10 @@ def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, own
     if paused and pauses.held_run(paused, run):
         run.ready_at = None
         return
+    if run.status == Status.RETRYING and (given_up := task.given_up):
+        # It failed while its task was being disabled or deleted.
+        run.next_retry_time = run.template = None
+        return end(run, Status.CANCELED, given_up, now=now)
     if run.status == Status.SCHEDULED and too_late(run, now):
         return end(run, Status.MISSED, "not started in time", now=now)
     if needs_place(run):

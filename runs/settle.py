@@ -17,7 +17,7 @@ from runs.calls import Outcome
 from runs.claim import unpark
 from runs.models import TaskRun
 from runs.states import FINAL, ErrorKind, Status
-from tasks.models import OnLost, Task, TaskStatus
+from tasks.models import OnLost, Task
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +91,8 @@ def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
         return run.transition(Status.CALLBACK_SUCCESS, now=now, **clean)
     run.error_kind, run.error_message = ErrorKind.CALLBACK, message
     failed = {"error_kind": run.error_kind, "error_message": run.error_message}
+    # Whoever disables or deletes the task meanwhile comes before or after, and sees the retry.
+    Task.objects.select_for_update(no_key=True).only("id").get(pk=run.task_id)
     given_up = standing_of([run.task_id]).get(run.task_id, "")
     outcome = Outcome(run_id=run.pk, fence=run.fence, attempt=run.attempt, kind=ErrorKind.CALLBACK)
     if not given_up and (at := next_try(run, outcome, now=now)):
@@ -128,12 +130,8 @@ def standing_of(tasks: Iterable[int]) -> dict[int, str]:
     wanted = set(tasks)
     if not wanted:
         return {}
-    rows = Task.objects.filter(pk__in=wanted).values_list("pk", "status", "deleted")
-    return {
-        pk: "deleted" if deleted else "disabled"
-        for pk, status, deleted in rows
-        if deleted or status == TaskStatus.DISABLED
-    }
+    tasks_now = Task.objects.filter(pk__in=wanted).only("status", "deleted")
+    return {task.pk: task.given_up for task in tasks_now if task.given_up}
 
 
 def apply(run: TaskRun, outcome: Outcome, given_up: str, *, now: datetime) -> None:

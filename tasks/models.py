@@ -305,6 +305,12 @@ class Task(models.Model):
                 return f"Once, at {self.run_at:%Y-%m-%d %H:%M:%S} UTC"
         return "Only when triggered"
 
+    @property
+    def given_up(self) -> str:
+        """Why its runs are not tried again, if they are not."""
+        disabled = "disabled" if self.status == TaskStatus.DISABLED else ""
+        return "deleted" if self.deleted else disabled
+
     def set_anchor(self, *, now: datetime) -> None:
         """The grid of EVERY goes through start_at, or else through the second it was made in."""
         if self.schedule_kind == ScheduleKind.EVERY and (self.start_at or self.anchor is None):

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from runs import trigger
 from runs.claim import unpark
 from runs.models import TaskRun
 from runs.states import Status
@@ -132,6 +133,27 @@ def test_a_run_that_waited_too_long_is_missed():
     assert claimed(NOON + MINUTE) == []
     kept = fresh(run)
     assert (kept.status, kept.reason, kept.attempt) == ("MISSED", "not started in time", 0)
+
+
+@pytest.mark.parametrize("change", [{"status": "DISABLED"}, {"deleted": True}])
+def test_a_retry_that_was_decided_while_its_task_was_given_up_is_canceled(change):
+    task = make_task(retry_policy={"max_retries": 3, "initial_delay": 1})
+    ready(task, max_attempts=4)
+    (run,) = claimed()
+    settled(run, failed)
+    type(task).objects.filter(pk=task.pk).update(**change)
+    assert claimed(NOON + MINUTE) == []
+    kept = fresh(run)
+    assert (kept.status, kept.reason) == (
+        "CANCELED",
+        "disabled" if "status" in change else "deleted",
+    )
+    assert (kept.slot, kept.template, kept.next_retry_time) == (None, None, None)
+
+
+def test_what_somebody_asked_of_a_disabled_task_still_runs():
+    trigger.trigger(make_task(status="DISABLED"), now=NOON)
+    assert len(claimed()) == 1
 
 
 # --- priority ------------------------------------------------------------------------------------
