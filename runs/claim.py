@@ -1,6 +1,7 @@
 """Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -37,7 +38,7 @@ CALL_NEEDS = (
     "deleted",
 )  # fmt: skip
 NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
-TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy")
+TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy", "start_deadline_seconds")
 SETS = (
     "status", "reason", "end_time", "attempt", "fence", "owner", "slot", "start_time",
     "deadline_at", "lateness_ms", "template", "trace_id", "ready_at", "next_retry_time",
@@ -109,6 +110,7 @@ class Places:
 
     def __init__(self, tasks: Iterable[int]) -> None:
         self.taken: dict[int, set[int]] = {task: set() for task in tasks}
+        self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
         self.catching_up: set[int] = set()
         if self.taken:
             underway = TaskRun.objects.filter(task__in=list(self.taken), end_time=None)
@@ -119,6 +121,8 @@ class Places:
     def occupy(self, run: TaskRun) -> None:
         if run.slot is not None:
             self.taken.setdefault(run.task_id, set()).add(run.slot)
+        elif run.status in OCCUPYING:
+            self.beside[run.task_id] += 1
         if run.trigger == Trigger.CATCH_UP and run.status in OCCUPYING:
             self.catching_up.add(run.task_id)
 
@@ -126,7 +130,8 @@ class Places:
         """Whether it may start beside what is under way; catching up goes one after another."""
         if run.trigger == Trigger.CATCH_UP and run.task_id in self.catching_up:
             return False
-        return parallel(run) or len(self.taken[run.task_id]) < run.task.max_concurrency
+        under_way = len(self.taken[run.task_id]) + self.beside[run.task_id]
+        return parallel(run) or under_way < run.task.max_concurrency
 
     def free_slot(self, run: TaskRun) -> int | None:
         if parallel(run):
@@ -218,19 +223,25 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
 def unpark(tasks: Iterable[int], now: datetime) -> int:
     """Let as many parked runs of these tasks be claimed as have a place; the oldest first.
 
+    One that has waited too long needs no place: its claim ends it.
+
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
     waiting = TaskRun.objects.parked().filter(task__in=list(tasks), status=Status.SCHEDULED)
-    needed = ("id", "status", "slot", "trigger", *(f"task__{name}" for name in TASK_NEEDS))
+    needed = ("id", "status", "slot", "trigger", "due_at", *(f"task__{n}" for n in TASK_NEEDS))
     parked = list(waiting.select_related("task").only(*needed).order_by("task", "id"))
     if not parked:
         return 0
     places, paused = Places({run.task_id for run in parked}), pauses.tags()
-    chosen = []
+    late, chosen = [], []
     for run in parked:
-        if not pauses.held_run(paused, run) and places.admits(run):
+        if pauses.held_run(paused, run):
+            continue
+        if too_late(run, now):
+            late.append(run.pk)
+        elif places.admits(run):
             chosen.append(run.pk)
             run.slot, run.status = places.free_slot(run), Status.RUNNING
             places.occupy(run)
-    return TaskRun.objects.parked().filter(pk__in=chosen).update(ready_at=now)
+    return TaskRun.objects.parked().filter(pk__in=[*late, *chosen]).update(ready_at=now)

@@ -47,3 +47,10 @@ def missed(
         Trigger.SCHEDULE, status, reason, task.priority, task.retry_policy["max_retries"] + 1,
         now, span.first, span.last, span.count, now, now,
     )  # fmt: skip
+
+
+def recorded_until(task: Task, now: datetime) -> datetime:
+    """Now, or later if the clock went back since a moment was recorded: it is over for good."""
+    moments = TaskRun.objects.filter(task=task, moment__isnull=False).order_by("-moment")
+    newest = moments.values_list("moment", flat=True).first()
+    return max(now, newest) if newest else now

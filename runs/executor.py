@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 BUFFER_BYTES = 64 * 2**20  # of answers that are not settled yet; above it nothing is claimed
 
+BATCH_BYTES = 8 * 2**20  # of answers that are settled together
+
 Key = tuple[int, int]  # a run and its fence: one attempt
 
 
@@ -82,7 +84,12 @@ class Executor:
 
     def finished(self, most: int) -> list[tuple[Held, Outcome]]:
         """The answers that came in, to be settled and then `release`d."""
-        return [self.answers.popleft() for _ in range(min(most, len(self.answers)))]
+        found: list[tuple[Held, Outcome]] = []
+        size = 0
+        while self.answers and len(found) < most and size < BATCH_BYTES:
+            found.append(self.answers.popleft())
+            size += found[-1][1].size
+        return found
 
     def give_back(self, answers: Iterable[tuple[Held, Outcome]]) -> None:
         """They could not be settled; another time."""

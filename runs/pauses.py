@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from cronjob.lib import wakeup
-from runs.entries import missed, record
+from runs.entries import missed, record, recorded_until
 from runs.models import Pause, TaskRun
 from runs.states import UNPLANNED
 from tasks import misfire
@@ -90,7 +90,7 @@ def release_task(task: Task, now: datetime) -> None:
     schedule = task.schedule()
     if span := misfire.backlog(schedule, task.next_moment, now):
         record([missed(task, span, schedule=schedule, reason="paused", now=now)])
-    task.rearm(now=now)
+    task.rearm(now=recorded_until(task, now))
     task.save(update_fields=("ended", "next_moment", "next_run_at"))
 
 

@@ -100,8 +100,14 @@ def put_back(run: TaskRun, *, now: datetime) -> bool:
     return run.transition(to, now=now, ready_at=now, attempt=attempt, **fence, **changes)
 
 
-def unpark_all(now: datetime) -> int:
-    """A safety net: whoever should have done it may have died in between."""
-    tasks = TaskRun.objects.parked().filter(status=Status.SCHEDULED).order_by("task")
-    waiting = list(tasks.values_list("task", flat=True).distinct()[: settings.CRONJOB_BATCH_MAX])
-    return unpark(waiting, now) if waiting else 0
+def unpark_all(now: datetime, *, after: int = 0) -> int:
+    """A batch of tasks whose runs wait, from this one on; where the next batch begins.
+
+    A safety net: whoever should have done it may have died in between, or the wait is too long.
+    """
+    parked = TaskRun.objects.parked().filter(status=Status.SCHEDULED, task__gt=after)
+    tasks = parked.order_by("task").values_list("task", flat=True).distinct()
+    waiting = list(tasks[: settings.CRONJOB_BATCH_MAX])
+    if waiting:
+        unpark(waiting, now)
+    return waiting[-1] if len(waiting) == settings.CRONJOB_BATCH_MAX else 0

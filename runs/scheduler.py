@@ -50,7 +50,7 @@ class Scheduler:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
         self.looked = self.tidied = self.warned = 0.0
-        self.troubles = 0
+        self.troubles = self.swept = 0
         self.forsaken: set[Key] = set()  # answers that no database takes
         metrics.watch("cronjob_executor_slots", lambda: executor.slots)
         metrics.watch("cronjob_executor_in_flight", lambda: len(executor.held))
@@ -168,7 +168,7 @@ class Scheduler:
             return
         self.tidied = time.monotonic()
         self.look_for_snapshots()
-        unpark_all(seen.now)
+        self.swept = unpark_all(seen.now, after=self.swept)
         if seen.overdue:  # something is being called somewhere
             held = {*self.executor.held, *self.forsaken}
             reconcile(self.lease.process.name, held, now=seen.now)

@@ -6,7 +6,8 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from cronjob.lib import masking, wakeup
-from runs.entries import missed, record
+from runs.claim import unpark
+from runs.entries import missed, record, recorded_until
 from runs.models import TaskRun
 from tasks import misfire
 from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
@@ -48,8 +49,11 @@ def edit(task: Task, *, now: datetime) -> list[str]:
     if set(changed) & set(SCHEDULE_FIELDS):
         overdue = record_overdue(before, reason="edited", now=now)
         task.set_anchor(now=now)
-        task.rearm(now=now, pending=None if overdue else before.next_moment)
+        pending = None if overdue else before.next_moment
+        task.rearm(now=recorded_until(task, now), pending=pending)
     save(task)
+    if {"max_concurrency", "concurrency_policy"} & set(changed):
+        unpark([task.pk], now)
     wakeup.schedulers()
     log("edit", task)
     return changed
@@ -141,7 +145,7 @@ def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None
         return
     if task.status != status:
         task.status = status
-        task.rearm(now=now)
+        task.rearm(now=recorded_until(task, now))
     task.disabled_reason = reason
     task.version += 1
     task.updated_at = now

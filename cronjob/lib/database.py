@@ -121,6 +121,6 @@ def oldest_snapshot() -> float:
         cursor.execute(
             "SELECT extract(epoch FROM clock_timestamp() - min(xact_start)) FROM pg_stat_activity"
             " WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend'"
-            " AND pid <> pg_backend_pid()"
+            " AND datname = current_database() AND pid <> pg_backend_pid()"
         )
         return float(cursor.fetchone()[0] or 0)

@@ -56,7 +56,7 @@ def test_nothing_is_claimed_before_its_time_nor_beyond_the_room():
     assert len(claimed(room=2)) == 1
 
 
-# --- overlap (cronjob.md §7.4) ------------------------------------------------------------------
+# --- overlap -------------------------------------------------------------------------------------
 
 
 def test_queue_truly_waits_until_a_slot_of_its_task_is_free():

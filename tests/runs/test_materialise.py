@@ -90,7 +90,7 @@ def test_a_task_that_changed_while_it_was_read_makes_no_run_by_what_was_read(cha
     assert not TaskRun.objects.exists()
 
 
-# --- misfire (cronjob.md §7.3) ----------------------------------------------------------------
+# --- misfire -------------------------------------------------------------------------------------
 
 
 def test_fire_now_runs_the_newest_and_records_the_others_as_one_entry():

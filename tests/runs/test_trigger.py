@@ -22,7 +22,7 @@ def test_a_trigger_makes_one_run_for_now_that_can_be_claimed_at_once():
     assert mine.pk == run.pk
 
 
-def test_two_triggers_are_two_runs():  # cronjob.md §12: not merged
+def test_two_triggers_are_two_runs():
     task = make_task()
     first, second = (trigger.trigger(task, now=NOON) for _ in range(2))
     assert first.pk != second.pk
@@ -34,7 +34,7 @@ def test_a_disabled_task_can_be_triggered_and_a_deleted_one_not():
         trigger.trigger(make_task(deleted=True), now=NOON)
 
 
-def test_under_skip_at_the_limit_nothing_is_made():  # cronjob.md §12
+def test_under_skip_at_the_limit_nothing_is_made():
     task = make_task(concurrency_policy="SKIP", max_concurrency=1)
     first = trigger.trigger(task, now=NOON)
     assert fresh(first).slot == 1  # taken before anybody claims it

@@ -1,0 +1,88 @@
+"""Limits that change while runs wait, and runs that wait too long for them."""
+
+import pytest
+
+from runs import standing, trigger
+from runs.materialise import materialise
+from runs.models import TaskRun
+from runs.rescue import unpark_all
+from tests import marks
+from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
+from tests.runs.engine import claimed, fresh
+
+pytestmark = marks.both
+
+
+def ready(task, count=1):
+    return [make_run(task=task, moment=NOON - (count - n) * SECOND) for n in range(count)]
+
+
+@pytest.mark.parametrize("policy", ["SKIP", "QUEUE"])
+def test_what_was_started_in_parallel_counts_once_there_is_a_limit(policy):
+    task = make_task(concurrency_policy="PARALLEL", max_concurrency=1)
+    ready(task)
+    assert len(claimed()) == 1
+    task.concurrency_policy = policy
+    standing.edit(task, now=NOON)
+    if policy == "SKIP":
+        with pytest.raises(trigger.LimitReached):
+            trigger.trigger(task, now=NOON)
+    else:
+        trigger.trigger(task, now=NOON)
+        assert claimed() == []
+
+
+def test_a_run_that_waits_too_long_for_a_slot_is_missed():
+    task = make_task(max_concurrency=1, start_deadline_seconds=10)
+    first, second = ready(task, 2)
+    assert [run.pk for run in claimed()] == [first.pk]
+    assert fresh(second).ready_at is None
+    unpark_all(NOON + 5 * SECOND)
+    assert fresh(second).ready_at is None
+    unpark_all(NOON + MINUTE)
+    assert claimed(NOON + MINUTE) == []
+    assert (fresh(second).status, fresh(second).reason) == ("MISSED", "not started in time")
+
+
+def test_the_sweep_of_what_waits_comes_round_to_every_task(settings):
+    settings.CRONJOB_BATCH_MAX = 2
+    tasks = [make_task(max_concurrency=0, start_deadline_seconds=10) for _ in range(5)]
+    runs = [ready(task)[0] for task in tasks]
+    assert claimed() == []
+    after = 0
+    for _ in range(3):
+        after = unpark_all(NOON + MINUTE, after=after)
+    assert after == 0
+    claimed(NOON + MINUTE)
+    assert {fresh(run).status for run in runs} == {"MISSED"}
+
+
+@pytest.mark.parametrize("change", [{"max_concurrency": 2}, {"concurrency_policy": "PARALLEL"}])
+def test_a_higher_limit_lets_go_at_once_what_waits_for_it(change):
+    task = make_task(max_concurrency=1)
+    ready(task, 2)
+    assert len(claimed()) == 1
+    assert claimed() == []
+    for name, value in change.items():
+        setattr(task, name, value)
+    standing.edit(task, now=NOON)
+    assert len(claimed()) == 1
+
+
+@pytest.mark.parametrize("verb", ["edit", "enable"])
+def test_no_moment_is_recorded_twice_when_the_clock_steps_back_before_a_change(verb):
+    task = make_task(next_run_at=NOON, misfire_grace_seconds=1)
+    materialise(NOON + 5.5 * MINUTE)
+    back = NOON + 1.5 * MINUTE
+    task.refresh_from_db()
+    if verb == "edit":
+        task.end_at = NOON + 60 * MINUTE
+        standing.edit(task, now=back)
+    else:
+        standing.disable(task, reason="", now=back)
+        standing.enable(task, now=back)
+    task.refresh_from_db()
+    assert task.next_moment == NOON + 6 * MINUTE
+    before = TaskRun.objects.count()
+    materialise(NOON + 5 * MINUTE)
+    assert TaskRun.objects.count() == before
