@@ -24,18 +24,31 @@ from cronjob.lib import clock
 from runs import trigger
 from runs.models import TaskRun
 from tests.factories import copy, make_task
-count, url = int(sys.argv[1]), sys.argv[2]
+count, url, patience = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 task = make_task(
-    schedule_kind="MANUAL", exec_type="ASYNC", target_url=url, http_method="POST",
-    callback_timeout_sec=3600, concurrency_policy="PARALLEL",
+    name=f"answers within {patience}", schedule_kind="MANUAL", exec_type="ASYNC", target_url=url, http_method="POST",
+    callback_timeout_sec=patience, concurrency_policy="PARALLEL",
 )
 now = clock.now()
 copy(trigger.trigger(task, now=now), count - 1)
+"""
+LATE = """
+import sys, django
+django.setup()
+from datetime import datetime
+from runs.models import TaskRun
+due = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+ends = TaskRun.objects.filter(pk__in=due).values_list("pk", "status", "end_time")
+late = sorted((e - datetime.fromisoformat(due[str(pk)])).total_seconds() for pk, s, e in ends)
+assert {s for _, s, _ in ends} == {"FAILED_TIMEOUT"}
+print(f"{late[len(late) // 2] * 1000:.0f} / {late[-1] * 1000:.0f} ms")
 """
 SWEEP = (
     "EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id, task_id FROM task_runs"
     " WHERE callback_deadline <= now() ORDER BY callback_deadline, id LIMIT 500"
 )
+
+AWAITED = "SELECT id, callback_deadline FROM task_runs WHERE callback_deadline IS NOT NULL"
 
 
 def until_pending(asked: Any, count: int) -> None:
@@ -57,7 +70,8 @@ def measured(count: int, clients: int) -> None:
             psycopg.connect(variables["DATABASE_URL"], autocommit=True) as asked,
         ):
             assert answering(f"http://{bind}")
-            script(PLANT, count, target.url("/status/202"), place=place, variables=variables)
+            to = target.url("/status/202")
+            script(PLANT, count, to, 3600, place=place, variables=variables)
             until_pending(asked, count)
             asked.execute("ANALYZE task_runs")
             plan = asked.execute(SWEEP).fetchall()
@@ -68,6 +82,12 @@ def measured(count: int, clients: int) -> None:
             kept = asked.execute(
                 "SELECT status, count(*) FROM async_callbacks GROUP BY 1"
             ).fetchall()
+            script(PLANT, 200, to, 5, place=place, variables=variables)
+            until_pending(asked, 200)
+            rows = asked.execute(AWAITED).fetchall()
+            until_pending(asked, 0)
+            due = [text for pk, at in rows for text in (pk, at.isoformat())]
+            late = script(LATE, *due, place=place, variables=variables).strip()
             served.end()
             scheduler.end()
     say(
@@ -75,6 +95,7 @@ def measured(count: int, clients: int) -> None:
         f" {count / seconds:.0f} a second.\n"
     )
     say(f"Answers: {dict(codes)}. Runs: {dict(ended)}. Kept: {dict(kept)}.\n")
+    say(f"200 more that nobody answers end late by (median, worst): {late}.\n")
     say("The sweep, while all of them were awaited:\n\n```")
     say("\n".join(line for (line,) in plan))
     say("```")

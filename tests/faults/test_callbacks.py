@@ -171,6 +171,13 @@ def insist(url):
     raise AssertionError("never answered")
 
 
+def test_all_web_processes_count_strangers_together(each_world):
+    with web(each_world, processes=2) as known:
+        url = f"{known['CRONJOB_BASE_URL']}/api/v1/callbacks/{'0' * 32}"
+        codes = [report(url, SUCCESS)[0] for _ in range(70)]
+    assert codes == [404] * 60 + [429] * 10
+
+
 def test_very_many_callbacks_from_many_clients_all_count(world):
     count = 200
     with web(world, processes=2) as known:
