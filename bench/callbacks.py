@@ -26,7 +26,8 @@ from runs.models import TaskRun
 from tests.factories import copy, make_task
 count, url, patience = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 task = make_task(
-    name=f"answers within {patience}", schedule_kind="MANUAL", exec_type="ASYNC", target_url=url, http_method="POST",
+    name=f"answers within {patience}", schedule_kind="MANUAL", exec_type="ASYNC",
+    target_url=url, http_method="POST",
     callback_timeout_sec=patience, concurrency_policy="PARALLEL",
 )
 now = clock.now()
