@@ -1,7 +1,7 @@
 """Callbacks over REST: what a target reports, by the token of an attempt or by ids."""
 
-from datetime import datetime
-from typing import Any
+from io import BytesIO
+from typing import IO, Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -23,7 +23,16 @@ UNREADABLE_MOST = 4096  # bytes that are kept of what could not be understood
 Understood = tuple[Report, dict[str, Any], ApiError | None]
 
 
-class TokenView(Endpoint):
+class Receiving(Endpoint):
+    """Whatever reaches us should be understood, or at least be kept."""
+
+    takes_chunks = True
+
+    def check_params(self, request: Request) -> None:
+        """What is added to the path means nothing to us."""
+
+
+class TokenView(Receiving):
     """The end of an asynchronous run, from whoever holds the token of one of its attempts."""
 
     authentication_classes = ()
@@ -41,13 +50,12 @@ class TokenView(Endpoint):
     )
     def post(self, request: Request, token: str) -> Response:
         """First report wins. For a run that is over, the answer is how it ended."""
-        now = clock.now()
         known = receive.known(token)
         if known is None:
-            raise refused(request, now)
+            raise refused(request)
         report, _, error = understood(request, ReportSerializer)
-        try:
-            verdict = receive.with_token(known, report, now=now, secret=token)
+        try:  # the time is that of the whole report: its body may have taken a while
+            verdict = receive.with_token(known, report, now=clock.now(), secret=token)
         except Busy as busy:
             raise too_many(busy.wait) from busy
         return told(verdict, error)
@@ -61,7 +69,7 @@ class TokenView(Endpoint):
         return self.post(request, token)
 
 
-class IdsView(Endpoint):
+class IdsView(Receiving):
     """The same from whoever holds a key and knows the run."""
 
     scopes = {"post": "operate", "put": "operate", "patch": "operate"}
@@ -71,14 +79,13 @@ class IdsView(Endpoint):
     )
     def post(self, request: Request) -> Response:
         """The run must be the task's, and await a callback or be over."""
-        now = clock.now()
         report, ids, error = understood(request, IdsSerializer)
         if error:
             raise error
         run = TaskRun.objects.filter(pk=ids["run_id"], task_id=ids["task_id"]).only("id").first()
         if run is None:
             raise ApiError("NOT_FOUND", "The task has no such run.")
-        return told(receive.with_ids(run, report, now=now), None)
+        return told(receive.with_ids(run, report, now=clock.now()), None)
 
     @extend_schema(exclude=True)
     def put(self, request: Request) -> Response:
@@ -89,10 +96,10 @@ class IdsView(Endpoint):
         return self.post(request)
 
 
-def refused(request: Request, now: datetime) -> ApiError:
+def refused(request: Request) -> ApiError:
     """The same for every token that is not one; who tries many has to wait."""
     address = request.META.get("REMOTE_ADDR", "")[:45]
-    if wait := receive.stranger(address, now=now):
+    if wait := receive.stranger(address, now=clock.now()):
         return too_many(wait)
     return ApiError("NOT_FOUND", "There is no such thing.")
 
@@ -104,10 +111,11 @@ def too_many(wait: int) -> ApiError:
 def understood(request: Request, form: type[ReportSerializer]) -> Understood:
     """What the body says, and, where it says nothing, what is wrong with it."""
     headers = dict(request.headers)
-    if int(request.META.get("CONTENT_LENGTH") or 0) > BYTES_MAX:
+    told = int(request.META.get("CONTENT_LENGTH") or 0)
+    raw = b"" if told > BYTES_MAX else stream_of(request).read(BYTES_MAX + 1)
+    if max(told, len(raw)) > BYTES_MAX:
         error = ApiError("PAYLOAD_TOO_LARGE", f"A report may hold {BYTES_MAX} bytes.")
         return Report(problem=error.message, headers=headers), {}, error
-    raw = request.stream.read(BYTES_MAX) if request.stream else b""
     try:
         values, body = read(raw, form)
     except ApiError as error:
@@ -117,9 +125,17 @@ def understood(request: Request, form: type[ReportSerializer]) -> Understood:
     message = values.get("message" if says == Says.RUNNING else "error_message") or ""
     report = Report(
         says=says, message=shortened(message, MESSAGE_MAX), progress=values.get("progress"),
-        extend=values.get("extend", False), headers=headers, body=body,
+        extend=values.get("extend") or False, headers=headers, body=body,
     )  # fmt: skip
     return report, values, None
+
+
+def stream_of(request: Request) -> IO[bytes]:
+    """The body; one that comes in chunks ends by itself where the server says so."""
+    if request.META.get("CONTENT_LENGTH") or not request.META.get("wsgi.input_terminated"):
+        return request.stream or BytesIO()
+    stream: IO[bytes] = request.META["wsgi.input"]
+    return stream
 
 
 def read(raw: bytes, form: type[ReportSerializer]) -> tuple[dict[str, Any], str]:

@@ -1,17 +1,19 @@
 """What a target reports: kept as it came, and the first to say how the run ended ends it."""
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from callbacks.models import AsyncCallback, CallbackStatus, CallbackToken, Stranger
 from callbacks.target import hashed
-from cronjob.lib import limits, wakeup
+from cronjob.lib import limits, masking, wakeup
 from cronjob.lib.failpoints import failpoint
 from runs import calls, settle
 from runs.claim import unpark
@@ -22,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 USES_MOST = 120  # a minute, of one token
 STRANGERS_MOST = 60  # a minute, from one address
+FORGOTTEN_AT_ONCE = 200
+WORDS_MOST = 500  # of a text, that are looked at for being tokens
+WHOLE_MOST = 50  # callbacks of a run that are kept with all they brought
 EXTENSIONS_MOST = 10  # times the time that a callback has
 HEAVY = (
     "request_headers", "request_body", "response_headers", "response_body", "override_body",
@@ -72,9 +77,25 @@ def known(token: str) -> CallbackToken | None:
 
 def stranger(address: str, *, now: datetime) -> int:
     """Count a token that nobody was given; 0, or for how many seconds no other is looked at."""
-    Stranger.objects.filter(since__lt=now - 60 * limits.MINUTE).delete()
-    Stranger.objects.get_or_create(address=address)
-    return limits.hit(Stranger.objects.filter(pk=address), STRANGERS_MOST, now=now)
+    mine = Stranger.objects.filter(pk=network(address))
+    if wait := limits.wait(mine, STRANGERS_MOST, now=now):
+        return wait  # and costs nothing but this look
+    if not mine.exists():
+        old = Stranger.objects.filter(since__lt=now - 60 * limits.MINUTE)[:FORGOTTEN_AT_ONCE]
+        Stranger.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+        Stranger.objects.get_or_create(address=network(address))
+    return limits.hit(mine, STRANGERS_MOST, now=now)
+
+
+def network(address: str) -> str:
+    """Who has one IPv6 address has a whole network of them."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return address[:45]
+    if isinstance(ip, IPv6Address) and not ip.ipv4_mapped:
+        return str(ip_network((ip, 64), strict=False))
+    return str(ip)
 
 
 def with_token(token: CallbackToken, report: Report, *, now: datetime, secret: str) -> Verdict:
@@ -105,10 +126,11 @@ def taken(
     ignored, code = judge(run, attempt, report)
     failpoint("callback.judged")
     if report.says == Says.RUNNING and not ignored:
-        progress(run, report, now=now)
+        progress(run, report, message_of(report, run, secret), now=now)
         return Verdict(run)
     if not ignored:
-        settle.report(run, ok=report.says == Says.SUCCESS, message=report.message, now=now)
+        message = message_of(report, run, secret)
+        settle.report(run, ok=report.says == Says.SUCCESS, message=message, now=now)
     keep(run, attempt or run.attempt, report, ignored, now=now, secret=secret)
     failpoint("callback.written")
     return Verdict(run, ignored, code)
@@ -130,12 +152,12 @@ def judge(run: TaskRun, attempt: int | None, report: Report) -> tuple[str, str]:
     return "", ""
 
 
-def progress(run: TaskRun, report: Report, *, now: datetime) -> None:
+def progress(run: TaskRun, report: Report, message: str, *, now: datetime) -> None:
     changes: dict[str, Any] = {}
     if report.progress is not None:
         changes["progress"] = report.progress
-    if report.message:
-        changes["progress_message"] = report.message[:256]
+    if message:
+        changes["progress_message"] = message[:256]
     if report.extend and run.callback_deadline and run.start_time:
         length = timedelta(seconds=run.task.callback_timeout_sec)
         latest = run.start_time + EXTENSIONS_MOST * length
@@ -150,14 +172,37 @@ def keep(
     run: TaskRun, attempt: int, report: Report, ignored: str, *, now: datetime, secret: str
 ) -> None:
     """As it came, but for what must not be read."""
+    headers, body = dict(report.headers), report.body
+    if ignored and AsyncCallback.objects.filter(task_run=run)[:WHOLE_MOST].count() == WHOLE_MOST:
+        headers, body = {}, ""  # whoever goes on and on fills no disk
+    known = tokens_in(f"{body} {headers}", run, secret)
     also = tuple(name.lower() for name in run.task.secret_headers)
-    secrets = (secret,) if secret else ()
     status = CallbackStatus.IGNORED if ignored else CallbackStatus.RECEIVED
     AsyncCallback.objects.create(
         task_run=run, attempt=attempt, received_at=now, status=status, reason=ignored[:256],
-        headers=calls.shown_headers(report.headers, also, secrets),
-        body=calls.shown(report.body, secrets, run.task.secret_paths),
+        headers=calls.shown_headers(headers, also, known),
+        body=calls.shown(body, known, run.task.secret_paths),
     )  # fmt: skip
+
+
+def tokens_in(text: str, run: TaskRun, secret: str) -> list[str]:
+    """The tokens of the run that occur in a text: each of them could still end it."""
+    words = {hashed(word): word for word in masking.TOKEN.findall(text)}
+    wanted = CallbackToken.objects.filter(task_run=run, token_hash__in=list(words)[:WORDS_MOST])
+    found = wanted.values_list("token_hash", flat=True) if words else ()
+    return [*([secret] if secret else []), *(words[name] for name in found)]
+
+
+def message_of(report: Report, run: TaskRun, secret: str) -> str:
+    """What the report says in words, as far as it may be read."""
+    if not report.message:
+        return ""
+    name = "message" if report.says == Says.RUNNING else "error_message"
+    shown = calls.shown(report.message, tokens_in(report.message, run, secret))
+    if not run.task.secret_paths:
+        return shown
+    masked = json.loads(masking.body(json.dumps({name: shown}), paths=run.task.secret_paths))
+    return str(masked[name])
 
 
 def followed(verdict: Verdict, *, now: datetime) -> Verdict:
@@ -165,8 +210,11 @@ def followed(verdict: Verdict, *, now: datetime) -> Verdict:
     run = verdict.run
     if verdict.ignored or run.status in (Status.RUNNING, Status.CALLBACK_PENDING):
         return verdict
-    if run.status == Status.RETRYING or unpark([run.task_id], now):
-        wakeup.schedulers()
+    try:
+        if run.status == Status.RETRYING or unpark([run.task_id], now):
+            wakeup.schedulers()
+    except DatabaseError:  # the report counts all the same, and a sweep does the rest
+        logger.warning("nobody was let into the slot of run %s", run.pk, exc_info=True)
     extra = {
         "action": "callback", "task_id": run.task_id, "run_id": run.pk, "attempt": run.attempt,
         "status": run.status, "trace_id": run.trace_id,

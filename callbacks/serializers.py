@@ -14,7 +14,7 @@ class ReportSerializer(serializers.Serializer[Any]):
 
     status = serializers.ChoiceField(choices=[says.value for says in Says])
     data = serializers.JSONField(  # type: ignore[assignment]
-        required=False, help_text="Anything; kept as it comes."
+        required=False, allow_null=True, help_text="Anything; kept as it comes."
     )
     error_message = fields.TextField(
         required=False, allow_null=True, allow_blank=True, help_text="With FAILED: what went wrong."
@@ -26,7 +26,9 @@ class ReportSerializer(serializers.Serializer[Any]):
         required=False, allow_null=True, allow_blank=True, help_text="With RUNNING: a few words."
     )
     extend = fields.FlagField(
-        required=False, help_text="With RUNNING: the deadline moves by `callback_timeout_sec`."
+        required=False,
+        allow_null=True,
+        help_text="With RUNNING: the deadline moves by `callback_timeout_sec`.",
     )
 
 

@@ -2,10 +2,12 @@
 
 import difflib
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.http.request import split_domain_port, validate_host
 
 from tasks.rules import check_headers
 
@@ -61,9 +63,25 @@ def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return found
 
 
+@register()
+def base_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if not settings.CRONJOB_BASE_URL:
+        return []
+    url = urlsplit(settings.CRONJOB_BASE_URL)
+    hosts = settings.ALLOWED_HOSTS or ["localhost", ".localhost", "127.0.0.1", "[::1]"]
+    host, _ = split_domain_port(url.netloc.lower())
+    if not validate_host(host, hosts):
+        hint = f"Add {host} to CRONJOB_ALLOWED_HOSTS, or correct CRONJOB_BASE_URL."
+        return [Warning("Callbacks would be refused for their host.", hint=hint, id="cronjob.W003")]
+    if settings.CRONJOB_HTTPS and url.scheme != "https":
+        hint = "Let CRONJOB_BASE_URL begin with https://."
+        return [Warning("Callbacks would be redirected and lost.", hint=hint, id="cronjob.W004")]
+    return []
+
+
 def warnings() -> str:
     """What a person should know at the start, a line each."""
-    found = [*unknown_settings(None), *https_without_proxy(None)]
+    found = [*unknown_settings(None), *https_without_proxy(None), *base_url(None)]
     return "".join(f"warning: {message.msg} {message.hint}\n" for message in found)
 
 

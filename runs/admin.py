@@ -114,14 +114,15 @@ class TaskRunAdmin(base.ReadOnlyAdmin):
     @base.display(description="Callback")
     def awaited(self, run: TaskRun) -> str:
         """How far the target says it is, and how much time it has left."""
-        if run.callback_deadline is None:
-            return "-"
-        left = run.callback_deadline - clock.now()
-        seconds = max(0, int(left.total_seconds()))
-        told = f"{duration.format(seconds) if seconds else 'no time'} left"
+        told = []
         if run.progress is not None:
-            told = f"{run.progress:.0%} done, {told}"
-        return f"{told}: {run.progress_message}" if run.progress_message else told
+            told.append(f"{run.progress:.0%} done")
+        if run.callback_deadline:
+            left = int((run.callback_deadline - clock.now()).total_seconds())
+            told.append(f"{duration.format(left)} left" if left > 0 else "no time left")
+        if run.progress_message:
+            told.append(run.progress_message)
+        return ", ".join(told) or "-"
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("runs.operate_taskrun")

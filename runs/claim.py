@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, Q
+from django.db.models import Exists, F, Q, QuerySet, Window
+from django.db.models.functions import Greatest, RowNumber
 
 from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
@@ -48,14 +50,13 @@ SETS = (
 
 def claim(
     now: datetime, *, owner: str, room: int, priorities: list[int],
-    longest: int | None = None, since: Mapping[int, datetime] = FROM_THE_FIRST,
+    first: tuple[int, int] | None = None, since: Mapping[int, datetime] = FROM_THE_FIRST,
 ) -> list[TaskRun]:  # fmt: skip
     """Take up to `room` runs; no other process can take the same, nor go past a task's limit.
 
-    Of these priorities, in their order; `longest` is the one whose oldest run has waited longest.
+    Of these priorities, in their order; `first` is one of which some go before all others.
     """
-    first = [(longest, room // AGED)] if longest is not None and len(priorities) > 1 else []
-    shares = [*first, *((priority, room) for priority in priorities)]
+    shares = [*([first] if first else []), *((priority, room) for priority in priorities)]
     alive = Exists(Process.objects.filter(name=owner))  # else we were given up, and know it soon
     with transaction.atomic():
         runs = candidates(now, alive, room, shares, since)
@@ -185,8 +186,10 @@ def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, own
             run.ready_at = None  # until a slot is free
             return
         run.slot = places.free_slot(run)
+    is_new = run.status == Status.SCHEDULED  # a retry has its place, and is counted
     start(run, now=now, owner=owner)
-    places.occupy(run)
+    if is_new:
+        places.occupy(run)
 
 
 def too_late(run: TaskRun, now: datetime) -> bool:
@@ -223,25 +226,42 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
 def unpark(tasks: Iterable[int], now: datetime) -> int:
     """Let as many parked runs of these tasks be claimed as have a place; the oldest first.
 
-    One that has waited too long needs no place: its claim ends it.
-
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
     waiting = TaskRun.objects.parked().filter(task__in=list(tasks), status=Status.SCHEDULED)
-    needed = ("id", "status", "slot", "trigger", "due_at", *(f"task__{n}" for n in TASK_NEEDS))
-    parked = list(waiting.select_related("task").only(*needed).order_by("task", "id"))
+    needed = ("id", "status", "slot", "trigger", *(f"task__{name}" for name in TASK_NEEDS))
+    parked = list(heads(waiting).select_related("task").only(*needed).order_by("task", "id"))
     if not parked:
         return 0
     places, paused = Places({run.task_id for run in parked}), pauses.tags()
-    late, chosen = [], []
+    chosen = late(waiting, parked, now)
     for run in parked:
-        if pauses.held_run(paused, run):
+        if run.pk in chosen or pauses.held_run(paused, run):
             continue
-        if too_late(run, now):
-            late.append(run.pk)
-        elif places.admits(run):
+        if places.admits(run):
             chosen.append(run.pk)
             run.slot, run.status = places.free_slot(run), Status.RUNNING
             places.occupy(run)
-    return TaskRun.objects.parked().filter(pk__in=[*late, *chosen]).update(ready_at=now)
+    return TaskRun.objects.parked().filter(pk__in=chosen).update(ready_at=now)
+
+
+def heads(waiting: QuerySet[TaskRun]) -> QuerySet[TaskRun]:
+    """Of each task no more than could start at best: thousands may wait behind them."""
+    which = [F("task_id"), F("trigger")]  # a pause holds some of them, and not others
+    place = Window(RowNumber(), partition_by=which, order_by="id")
+    most = Greatest(F("task__max_concurrency"), 1)
+    beyond = Q(place__lte=most) | Q(task__concurrency_policy=ConcurrencyPolicy.PARALLEL)
+    return waiting.annotate(place=place).filter(beyond, place__lte=settings.CRONJOB_BATCH_MAX)
+
+
+def late(waiting: QuerySet[TaskRun], heads: list[TaskRun], now: datetime) -> list[int]:
+    """Those that have waited too long need no place: their claim ends them."""
+    patience = {run.task_id: run.task.start_deadline_seconds for run in heads}
+    found: list[int] = []
+    for task, seconds in patience.items():
+        if seconds is not None:
+            due = waiting.filter(task=task, due_at__lt=now - timedelta(seconds=seconds))
+            oldest = due.order_by("id").values_list("pk", flat=True)
+            found += oldest[: settings.CRONJOB_BATCH_MAX]
+    return found

@@ -58,19 +58,21 @@ def lose(runs: Sequence[TaskRun], *, now: datetime) -> None:
 
 def expire(now: datetime) -> int:
     """End the runs whose callback did not come in time."""
-    late = TaskRun.objects.filter(callback_deadline__lte=now)
-    oldest = late.order_by("callback_deadline", "id").values_list("pk", "task_id")
-    found = list(oldest[: settings.CRONJOB_BATCH_MAX])
-    if not found:
-        return 0
-    # Asked once more: its callback may have come meanwhile, or asked for more time.
-    still = late.filter(pk__in=[pk for pk, _ in found], status=Status.CALLBACK_PENDING)
     message = "no callback came in time"
-    ended = still.update(
-        status=Status.FAILED_TIMEOUT, end_time=now, updated_at=now, callback_deadline=None,
-        slot=None, template=None,  # which holds secrets
-        error_kind=ErrorKind.CALLBACK, error_message=message, reason=message,
-    )  # fmt: skip
+    late = TaskRun.objects.filter(callback_deadline__lte=now)
+    with transaction.atomic():
+        # Whoever holds one is reporting on it, or asking for more time: that may well count.
+        locked = late.select_for_update(skip_locked=True, no_key=True)
+        oldest = locked.order_by("callback_deadline", "id").values_list("pk", "task_id")
+        found = list(oldest[: settings.CRONJOB_BATCH_MAX])
+        if not found:
+            return 0
+        still = late.filter(pk__in=[pk for pk, _ in found], status=Status.CALLBACK_PENDING)
+        ended = still.update(
+            status=Status.FAILED_TIMEOUT, end_time=now, updated_at=now, callback_deadline=None,
+            slot=None, template=None,  # which holds secrets
+            error_kind=ErrorKind.CALLBACK, error_message=message, reason=message,
+        )  # fmt: skip
     failpoint("expire.committed")
     metrics.count("cronjob_run_total", Status.FAILED_TIMEOUT, by=ended)
     unpark({task for _, task in found}, now)
@@ -100,14 +102,11 @@ def put_back(run: TaskRun, *, now: datetime) -> bool:
     return run.transition(to, now=now, ready_at=now, attempt=attempt, **fence, **changes)
 
 
-def unpark_all(now: datetime, *, after: int = 0) -> int:
-    """A batch of tasks whose runs wait, from this one on; where the next batch begins.
+def tasks_that_wait(*, after: int = 0) -> list[int]:
+    """A batch of tasks beyond this one whose runs wait for a place.
 
-    A safety net: whoever should have done it may have died in between, or the wait is too long.
+    To `unpark` them is a safety net: whoever should have done it may have died in between.
     """
     parked = TaskRun.objects.parked().filter(status=Status.SCHEDULED, task__gt=after)
     tasks = parked.order_by("task").values_list("task", flat=True).distinct()
-    waiting = list(tasks[: settings.CRONJOB_BATCH_MAX])
-    if waiting:
-        unpark(waiting, now)
-    return waiting[-1] if len(waiting) == settings.CRONJOB_BATCH_MAX else 0
+    return list(tasks[: settings.CRONJOB_BATCH_MAX])

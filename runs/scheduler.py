@@ -18,13 +18,13 @@ from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
-from runs.claim import claim
+from runs.claim import AGED, claim, unpark
 from runs.executor import Executor, Key
 from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import materialise
 from runs.models import TaskRun
-from runs.rescue import expire, lose, put_back, reconcile, rescue, unpark_all
+from runs.rescue import expire, lose, put_back, reconcile, rescue, tasks_that_wait
 from runs.settle import settle_each
 from runs.states import Status
 from tasks.models import Priority
@@ -50,7 +50,7 @@ class Scheduler:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
         self.looked = self.tidied = self.warned = 0.0
-        self.troubles = self.swept = 0
+        self.troubles = self.swept = self.owed = 0
         self.forsaken: set[Key] = set()  # answers that no database takes
         metrics.watch("cronjob_executor_slots", lambda: executor.slots)
         metrics.watch("cronjob_executor_in_flight", lambda: len(executor.held))
@@ -132,9 +132,14 @@ class Scheduler:
 
     def call(self, now: datetime, room: int, ready: list[int], longest: int | None) -> int:
         begun = time.monotonic()
+        first = None
+        if longest is not None and len(ready) > 1:
+            # Also where slots come free one by one, one in so many goes by age.
+            share, self.owed = divmod(self.owed + room, AGED)
+            first = (longest, share)
         claimed = claim(
             now, owner=self.lease.process.name, room=room, priorities=ready,
-            longest=longest, since=self.low_water.ready(),
+            first=first, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         tokens = issue([run for run in claimed if run.is_asynchronous])
@@ -168,13 +173,20 @@ class Scheduler:
             return
         self.tidied = time.monotonic()
         self.look_for_snapshots()
-        self.swept = unpark_all(seen.now, after=self.swept)
+        self.unpark(seen.now)
         if seen.overdue:  # something is being called somewhere
             held = {*self.executor.held, *self.forsaken}
             reconcile(self.lease.process.name, held, now=seen.now)
         gone = seen.dead is not None and seen.dead < seen.now
         if (gone or seen.overdue) and self.lease.settled_in():
             rescue(seen.now)
+
+    def unpark(self, now: datetime) -> None:
+        """Batch after batch, round and round; one that fails does not keep the others waiting."""
+        waiting = tasks_that_wait(after=self.swept)
+        full = len(waiting) == settings.CRONJOB_BATCH_MAX
+        self.swept = waiting[-1] if full else 0
+        unpark(waiting, now)
 
     def look_for_snapshots(self) -> None:
         if time.monotonic() - self.warned < SNAPSHOT_MAX:

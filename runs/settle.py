@@ -86,11 +86,15 @@ def overtaken(answers: Iterable[Answer]) -> None:
 
 def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
     """The end that its target reports; False if somebody else moved the run before."""
+    fields: dict[str, Any] = {"error_kind": "", "error_message": ""}
+    if run.status == Status.RUNNING:  # what is known of a call is of the attempt before
+        nothing = TaskRun()
+        fields |= {name: getattr(nothing, name) for name in EVIDENCE}
     if ok:
-        clean = {"error_kind": "", "error_message": ""}
-        return run.transition(Status.CALLBACK_SUCCESS, now=now, **clean)
-    run.error_kind, run.error_message = ErrorKind.CALLBACK, message
-    failed = {"error_kind": run.error_kind, "error_message": run.error_message}
+        return run.transition(Status.CALLBACK_SUCCESS, now=now, **fields)
+    fields |= {"error_kind": ErrorKind.CALLBACK, "error_message": message}
+    for name, value in fields.items():
+        setattr(run, name, value)
     # Whoever disables or deletes the task meanwhile comes before or after, and sees the retry.
     Task.objects.select_for_update(no_key=True).only("id").get(pk=run.task_id)
     given_up = standing_of([run.task_id]).get(run.task_id, "")
@@ -98,8 +102,8 @@ def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
     if not given_up and (at := next_try(run, outcome, now=now)):
         attempts = [*run.attempts, attempt_of(run, now)]
         again = {"attempts": attempts, "ready_at": at, "next_retry_time": at}
-        return run.transition(Status.RETRYING, now=now, **failed, **again)
-    return run.transition(Status.FAILED, now=now, reason=given_up, **failed)
+        return run.transition(Status.RETRYING, now=now, **fields, **again)
+    return run.transition(Status.FAILED, now=now, reason=given_up, **fields)
 
 
 def settle_each(answers: Sequence[Answer]) -> list[Answer]:

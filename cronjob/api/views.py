@@ -24,6 +24,7 @@ class Endpoint(APIView):
 
     scopes: dict[str, str] = {}
     answers: dict[str, str] = {}  # errors of a view that differ from those of most
+    takes_chunks = False
     params: Sequence[str] = ()  # query parameters besides those of filters and pages
 
     def get_renderers(self) -> list[BaseRenderer]:
@@ -36,7 +37,8 @@ class Endpoint(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
+        chunked = request.META.get("HTTP_TRANSFER_ENCODING")
+        if chunked and not self.takes_chunks and not request.META.get("CONTENT_LENGTH"):
             # WSGI does not tell how long it is: it would be taken for no body at all.
             raise ApiError(
                 "INVALID_ARGUMENT", "Send the body with a Content-Length, not in chunks."

@@ -343,5 +343,5 @@ def test_the_sweep_costs_the_same_few_statements_however_many_are_late(
 ):
     for _ in range(30):
         pending()
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(6):
         assert expire(NOON + MINUTE) == 30

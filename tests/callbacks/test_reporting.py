@@ -11,7 +11,7 @@ from callbacks.api import BYTES_MAX
 from callbacks.models import AsyncCallback, CallbackToken, Stranger
 from cronjob.lib import clock, limits
 from tests import marks
-from tests.callbacks.reports import called, kept, make_async, pending, post, said
+from tests.callbacks.reports import called, given, kept, make_async, pending, post, said
 from tests.factories import NOON, Api, make_api
 from tests.runs.engine import fresh
 
@@ -125,6 +125,17 @@ def test_a_body_in_another_unicode_is_understood():
     run, token = pending()
     assert said(post(token, '{"status": "SUCCESS"}'.encode("utf-16"))) == (200, "SUCCESS")
     assert AsyncCallback.objects.get(task_run=run).body == '{"status": "SUCCESS"}'
+
+
+@pytest.mark.parametrize("field", ["data", "error_message", "progress", "message", "extend"])
+def test_a_field_that_is_null_is_one_that_is_not_there(field):
+    _, token = pending()
+    assert said(post(token, {"status": "SUCCESS", field: None})) == (200, "SUCCESS")
+
+
+def test_what_is_added_to_the_path_means_nothing():
+    _, token = pending()
+    assert said(post(f"{token}?x=1")) == (200, "SUCCESS")
 
 
 def test_the_content_type_does_not_matter():
@@ -244,6 +255,37 @@ def test_what_could_not_be_understood_shows_no_secret_either():
     assert "hunter2" not in AsyncCallback.objects.get(task_run=run).body
 
 
+def test_the_token_is_masked_in_what_the_target_says_of_its_failure():
+    run, token = pending(retry_policy={"max_retries": 1, "retry_on_callback_failure": True})
+    trouble = f"Max retries exceeded with url: /api/v1/callbacks/{token}"
+    post(token, {"status": "RUNNING", "message": trouble})
+    assert token not in fresh(run).progress_message
+    post(token, {"status": "FAILED", "error_message": trouble})
+    assert fresh(run).error_message.startswith("Max retries exceeded")
+    assert token not in fresh(run).error_message + str(fresh(run).attempts)
+
+
+def test_a_message_that_the_task_calls_secret_is_masked():
+    run, token = pending(make_async(secret_paths=["error_message"]))
+    post(token, {"status": "FAILED", "error_message": "the pin was 4711"})
+    assert fresh(run).error_message == "********"
+
+
+def test_the_token_of_another_attempt_is_masked_too():
+    run, token = pending()
+    other = given(run)
+    body = {"status": "SUCCESS", "data": f"first told {other}", "trace": run.trace_id}
+    assert said(make_api("operate").post("callbacks", ids_of(run) | body)) == (200, "SUCCESS")
+    kept_body = AsyncCallback.objects.get(task_run=run).body
+    assert other not in kept_body
+    assert run.trace_id in kept_body  # looks like one, and is none
+    assert said(post(token)) == (200, "SUCCESS")
+
+
+def ids_of(run):
+    return {"task_id": run.task_id, "run_id": run.pk}
+
+
 # --- limits -------------------------------------------------------------------------------------
 
 
@@ -317,3 +359,30 @@ def test_a_token_of_a_call_that_was_never_made_ends_nothing():
     assert said(post(token)) == (409, "INVALID_STATE")
     assert fresh(run).status == "SCHEDULED"
     assert Api().post("callbacks", {}).status_code == 401
+
+
+def test_whoever_goes_on_and_on_about_a_run_that_is_over_fills_no_disk(monkeypatch):
+    monkeypatch.setattr(receive, "WHOLE_MOST", 3)
+    run, token = pending()
+    for _ in range(5):
+        post(token, {"status": "SUCCESS", "data": "x" * 100})
+    sizes = [len(row.body) > 100 for row in AsyncCallback.objects.filter(task_run=run)]
+    assert sorted(sizes) == [False, False, True, True, True]
+
+
+@pytest.mark.usefixtures("few")
+def test_whole_networks_of_ipv6_are_counted_as_one(settings):
+    from ipaddress import ip_network
+
+    settings.CRONJOB_TRUSTED_PROXIES = [ip_network("127.0.0.0/8")]
+    codes = [post("x", X_Forwarded_For=f"2001:db8::{n}").status_code for n in range(1, 6)]
+    assert codes == [404, 404, 404, 429, 429]
+    assert post("x", X_Forwarded_For="2001:db8:0:1::1").status_code == 404
+
+
+@pytest.mark.usefixtures("few")
+def test_a_stranger_beyond_the_limit_costs_one_look(django_assert_max_num_queries):
+    for _ in range(4):
+        post("x")
+    with django_assert_max_num_queries(3):  # the token, the time, and the look
+        assert post("y").status_code == 429

@@ -43,7 +43,7 @@ def test_a_run_that_waits_says_how_far_it_is_and_how_much_time_is_left(viewer):
     post(token, {"status": "RUNNING", "progress": 0.4, "message": "rows 1 to 40"})
     text = page_of(viewer, run)
     assert "40% done, 5m" in text
-    assert "left: rows 1 to 40" in text
+    assert "left, rows 1 to 40" in text
 
 
 def test_a_run_whose_time_is_over_but_not_swept_yet_says_so(viewer):

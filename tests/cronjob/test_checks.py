@@ -47,3 +47,21 @@ def test_https_that_would_redirect_for_ever_is_warned_about(settings):
     settings.CRONJOB_HTTPS = True
     assert "CRONJOB_TRUSTED_PROXIES" in found()["cronjob.W002"]
     assert "CRONJOB_TRUSTED_PROXIES" in checks.warnings()
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "https", "found"),
+    [
+        ("", [], False, []),
+        ("http://127.0.0.1:8000", [], False, []),
+        ("https://cron.example.com", ["cron.example.com"], True, []),
+        ("https://cron.example.com/sub", [".example.com"], True, []),
+        ("https://cron.example.com", [], False, ["cronjob.W003"]),
+        ("http://cron.example.com", ["cron.example.com"], True, ["cronjob.W004"]),
+    ],
+)
+def test_a_base_url_to_which_no_callback_would_find_its_way_is_told(
+    settings, url, hosts, https, found
+):
+    settings.CRONJOB_BASE_URL, settings.ALLOWED_HOSTS, settings.CRONJOB_HTTPS = url, hosts, https
+    assert [problem.id for problem in checks.base_url(None)] == found

@@ -8,14 +8,14 @@ TABLES = (
     "CREATE TABLE audit_runs (run bigint, was text, became text,"
     " fence_was int, fence int, attempt_was int, attempt int, owner text,"
     " ended_was text, ended text)",
-    "CREATE TABLE audit_tasks (task bigint, was text, became text)",
+    "CREATE TABLE audit_tasks (task bigint, was text, became text, status text)",
 )
 RUNS = (
     "INSERT INTO audit_runs VALUES (NEW.id, OLD.status, NEW.status,"
     " OLD.fence, NEW.fence, OLD.attempt, NEW.attempt, NEW.owner,"
     " OLD.end_time, NEW.end_time)"
 )
-TASKS = "INSERT INTO audit_tasks VALUES (NEW.id, OLD.next_moment, NEW.next_moment)"
+TASKS = "INSERT INTO audit_tasks VALUES (NEW.id, OLD.next_moment, NEW.next_moment, NEW.status)"
 WATCHED = {"task_runs": RUNS, "tasks": TASKS}
 
 

@@ -55,8 +55,9 @@ def identity(value: Any) -> UUID:
 
 
 def held_tasks(world: World) -> set[int]:
-    """Those that were disabled and enabled again: moments in between are nobody's."""
-    rows = world.rows("SELECT task FROM audit_tasks WHERE was IS NULL AND became IS NOT NULL")
+    """Those that were held or disabled for a while: moments in between are nobody's."""
+    held = "was IS NULL AND became IS NOT NULL"
+    rows = world.rows(f"SELECT task FROM audit_tasks WHERE {held} OR status = 'DISABLED'")
     return {row["task"] for row in rows}
 
 

@@ -171,6 +171,16 @@ def insist(url):
     raise AssertionError("never answered")
 
 
+def test_a_report_in_chunks_is_understood_and_one_that_never_ends_is_refused(served):
+    urls = [*called(served, 2).values()]
+    pending(served, 2)
+    answer = requests.post(urls[0], data=iter([b'{"status": ', b'"SUCCESS"}']), timeout=30)
+    assert (answer.status_code, answer.json()["final_status"]) == (200, "SUCCESS")
+    answer = requests.post(urls[1], data=(b"x" * 2**16 for _ in range(20)), timeout=30)
+    assert answer.status_code == 413
+    assert kept(served) == ["RECEIVED", "IGNORED"]
+
+
 def test_all_web_processes_count_strangers_together(each_world):
     with web(each_world, processes=2) as known:
         url = f"{known['CRONJOB_BASE_URL']}/api/v1/callbacks/{'0' * 32}"

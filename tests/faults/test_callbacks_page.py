@@ -64,6 +64,7 @@ def test_a_receiver_of_fifteen_lines_ends_the_run(cronjob, framework, port, tmp_
     code = example(framework)
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
     (tmp_path / "receiver.py").write_text(code)
+    (tmp_path / "reporting.py").write_text(re.search(r"```python\n(.*?)```", PAGE, re.S)[1])
     (tmp_path / "manage.py").write_text(PROJECT)
     command = (*COMMANDS[framework], str(port))
     with running(*command, data_dir=tmp_path, directory=tmp_path):

@@ -1,7 +1,7 @@
 """The steps of the engine, one by one, without threads and without a network."""
 
 from runs.calls import Outcome
-from runs.claim import claim
+from runs.claim import AGED, claim
 from runs.glance import glance
 from runs.models import Process, TaskRun
 from runs.settle import settle
@@ -14,7 +14,8 @@ EVERY_PRIORITY = list(Priority)
 def claimed(now=NOON, *, room=100, owner="a", priorities=EVERY_PRIORITY):
     registered(owner)
     longest = glance().longest
-    return claim(now, owner=owner, room=room, priorities=priorities, longest=longest)
+    first = None if longest is None else (longest, room // AGED)
+    return claim(now, owner=owner, room=room, priorities=priorities, first=first)
 
 
 def registered(owner):

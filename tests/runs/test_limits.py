@@ -3,12 +3,13 @@
 import pytest
 
 from runs import standing, trigger
+from runs.claim import unpark
 from runs.materialise import materialise
 from runs.models import TaskRun
-from runs.rescue import unpark_all
+from runs.rescue import tasks_that_wait
 from tests import marks
-from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
-from tests.runs.engine import claimed, fresh
+from tests.factories import MINUTE, NOON, SECOND, copy, make_run, make_task
+from tests.runs.engine import claimed, failed, fresh, settled
 
 pytestmark = marks.both
 
@@ -37,9 +38,9 @@ def test_a_run_that_waits_too_long_for_a_slot_is_missed():
     first, second = ready(task, 2)
     assert [run.pk for run in claimed()] == [first.pk]
     assert fresh(second).ready_at is None
-    unpark_all(NOON + 5 * SECOND)
+    unpark(tasks_that_wait(), NOON + 5 * SECOND)
     assert fresh(second).ready_at is None
-    unpark_all(NOON + MINUTE)
+    unpark(tasks_that_wait(), NOON + MINUTE)
     assert claimed(NOON + MINUTE) == []
     assert (fresh(second).status, fresh(second).reason) == ("MISSED", "not started in time")
 
@@ -51,8 +52,10 @@ def test_the_sweep_of_what_waits_comes_round_to_every_task(settings):
     assert claimed() == []
     after = 0
     for _ in range(3):
-        after = unpark_all(NOON + MINUTE, after=after)
-    assert after == 0
+        waiting = tasks_that_wait(after=after)
+        unpark(waiting, NOON + MINUTE)
+        after = waiting[-1]
+    assert tasks_that_wait(after=after) == []
     claimed(NOON + MINUTE)
     assert {fresh(run).status for run in runs} == {"MISSED"}
 
@@ -86,3 +89,26 @@ def test_no_moment_is_recorded_twice_when_the_clock_steps_back_before_a_change(v
     before = TaskRun.objects.count()
     materialise(NOON + 5 * MINUTE)
     assert TaskRun.objects.count() == before
+
+
+def test_a_retry_from_parallel_times_is_counted_once():
+    task = make_task(
+        concurrency_policy="PARALLEL", retry_policy={"max_retries": 3, "initial_delay": 1}
+    )
+    make_run(task=task, moment=NOON - MINUTE, max_attempts=4)
+    (run,) = claimed()
+    settled(run, failed)
+    task.concurrency_policy, task.max_concurrency = "SKIP", 2
+    standing.edit(task, now=NOON)
+    ready(task)
+    assert len(claimed(NOON + MINUTE)) == 2
+    assert not TaskRun.objects.filter(status="SKIPPED").exists()
+
+
+def test_of_very_many_that_wait_as_many_go_as_there_are_places():
+    task = make_task(max_concurrency=2)
+    first = make_run(task=task, trigger="MANUAL", ready_at=NOON - MINUTE)
+    copy(first, 500)
+    TaskRun.objects.update(ready_at=None)
+    assert unpark([task.pk], NOON) == 2
+    assert len(claimed()) == 2
