@@ -73,6 +73,14 @@ class IdsView(Receiving):
     """The same from whoever holds a key and knows the run."""
 
     scopes = {"post": "operate", "put": "operate", "patch": "operate"}
+    answers = {
+        "400": "Not JSON, or not valid: `fields` says what.",
+        "401": "No valid key.",
+        "403": "The key lacks the scope.",
+        "404": "The task has no such run.",
+        "409": "The run awaits no callback.",
+        "413": "Larger than 1 MiB.",
+    }
 
     @extend_schema(
         request=IdsSerializer, responses={200: AnsweredSerializer}, operation_id="report_by_ids"

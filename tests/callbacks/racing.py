@@ -41,8 +41,8 @@ def rounds():
     """How often each race is run; on SQLite, where every commit waits for the disk, fewer."""
     asked = int(os.environ.get("RACE_ROUNDS", 0))
     if connection.vendor == "postgresql":
-        return asked or 30
-    return max(1, asked // 10) if asked else 10
+        return asked or 25
+    return max(1, asked // 10) if asked else 8
 
 
 class Race:

@@ -24,7 +24,8 @@ def work(seconds: float) -> int:
             case 3:
                 trigger.trigger(task, now=now)
             case 4:
-                cancel(TaskRun.objects.order_by("-id").first())
+                if run := TaskRun.objects.order_by("-id").first():
+                    cancel(run)
         done += 1
     for task in Task.objects.all():
         standing.enable(task, now=clock.now())
