@@ -16,7 +16,7 @@ from cronjob.lib.rows import compare_and_set
 from runs import calls, pauses
 from runs.glance import LowWater
 from runs.models import Process, TaskRun
-from runs.states import FINAL, OCCUPYING, Status, Trigger
+from runs.states import FINAL, OCCUPYING, UNPLANNED, Status, Trigger
 from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
@@ -171,8 +171,9 @@ def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, own
     if paused and pauses.held_run(paused, run):
         run.ready_at = None
         return
-    if run.status == Status.RETRYING and (given_up := task.given_up):
-        # It failed while its task was being disabled or deleted.
+    asked_for = run.status == Status.SCHEDULED and run.trigger in UNPLANNED and not task.deleted
+    if (given_up := task.given_up) and not asked_for:
+        # It failed, or was put back, while its task was being disabled or deleted.
         run.next_retry_time = run.template = None
         return end(run, Status.CANCELED, given_up, now=now)
     if run.status == Status.SCHEDULED and too_late(run, now):

@@ -6,7 +6,7 @@ from runs import standing, trigger
 from runs.claim import unpark
 from runs.materialise import materialise
 from runs.models import TaskRun
-from runs.rescue import tasks_that_wait
+from runs.rescue import put_back, tasks_that_wait
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, copy, make_run, make_task
 from tests.runs.engine import claimed, failed, fresh, settled
@@ -112,3 +112,14 @@ def test_of_very_many_that_wait_as_many_go_as_there_are_places():
     TaskRun.objects.update(ready_at=None)
     assert unpark([task.pk], NOON) == 2
     assert len(claimed()) == 2
+
+
+@pytest.mark.parametrize("verb", ["disable", "delete"])
+def test_what_is_put_back_after_its_task_was_given_up_is_not_called_again(verb):
+    task = make_task()
+    ready(task)
+    (run,) = claimed()
+    getattr(standing, verb)(task, now=NOON, **({"reason": ""} if verb == "disable" else {}))
+    put_back(run, now=NOON)
+    assert claimed(NOON + SECOND) == []
+    assert (fresh(run).status, fresh(run).reason) == ("CANCELED", f"{verb}d")
