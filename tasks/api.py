@@ -5,27 +5,25 @@ from datetime import datetime
 from typing import Any
 
 import django_filters
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers, status, viewsets
+from rest_framework import status, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from cronjob.api.errors import ApiError, invalid, told_fields
+from cronjob.api.errors import ApiError, invalid
 from cronjob.api.keys import allows
 from cronjob.api.paging import positive
 from cronjob.api.views import Endpoint
-from cronjob.lib import clock, masking
+from cronjob.lib import clock
 from runs import standing, trigger
 from runs.models import TaskRun
-from tasks import models
-from tasks.models import MOMENT_FIELD, Task, TaskStatus
+from tasks import intake, models
+from tasks.models import Task, TaskStatus
 from tasks.preview import MOMENTS_MAX, upcoming
-from tasks.rules import PUBLIC
 from tasks.schedule import INSTANT
 from tasks.serializers import (
     DeletedSerializer,
@@ -91,12 +89,12 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
 
     @extend_schema(responses={201: TaskSerializer})
     def create(self, request: Request) -> Response:
-        values = self.given(request)
+        values = self.given(request, TaskSerializer)
         with transaction.atomic():
             now = clock.now()
-            task = Task(**scheduled(values, current=None))
+            task = Task(**intake.scheduled(values, current=None))
             task.status = values.get("status", task.status)
-            self.check(task, now=now)
+            intake.check(task, now=now)
             self.save(standing.create, task, now=now)
             place = reverse("task-detail", kwargs={"id": task.pk})
             return self.one(task, status.HTTP_201_CREATED, Location=place)
@@ -177,8 +175,9 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         """The moments of a schedule that is not saved; jitter is an example until it is."""
         values = self.given(request, PreviewSerializer)
         count, after = values.pop("count"), values.pop("from", None) or clock.now()
-        task = Task(name="preview", target_url="http://preview", **scheduled(values, current=None))
-        self.check(task, now=after)
+        planned = intake.scheduled(values, current=None)
+        task = Task(name="preview", target_url="http://preview", **planned)
+        intake.check(task, now=after)
         task.set_anchor(now=after)
         told = moments(task, after=after, count=count)
         return Response(told | {"description": task.schedule_in_words()})
@@ -200,24 +199,17 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             raise ApiError("VERSION_CONFLICT", f"The task is at version {task.version}.")
         return task
 
-    def given(
-        self, request: Request, kind: type[serializers.Serializer[Any]] = TaskSerializer,
-        *, partial: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
-        serializer = kind(data=request.data, partial=partial)
-        serializer.is_valid(raise_exception=True)
-        return dict(serializer.validated_data)
-
     def edit(self, request: Request, *, partial: bool) -> Response:
-        values = self.given(request, partial=partial)
+        values = self.given(request, TaskSerializer, partial=partial)
         with transaction.atomic():
             now = clock.now()
             task = self.locked(request, values)
             planned = task.run_at
-            new = scheduled(values, current=task if partial else None) | unmasked(values, task)
-            for name, value in (new if partial else defaults() | new).items():
+            new = intake.scheduled(values, current=task if partial else None)
+            new |= intake.unmasked(values, task)
+            for name, value in (new if partial else intake.defaults() | new).items():
                 setattr(task, name, value)
-            self.check(task, now=now, rescheduled=task.run_at != planned)
+            intake.check(task, now=now, rescheduled=task.run_at != planned)
             self.save(standing.edit, task, now=now)
             match values.get("status", task.status):
                 case TaskStatus.DISABLED if task.status == TaskStatus.ENABLED:
@@ -225,15 +217,6 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
                 case TaskStatus.ENABLED if task.status == TaskStatus.DISABLED:
                     standing.enable(task, now=now)
             return self.one(task)
-
-    def check(self, task: Task, *, now: Any, rescheduled: bool = True) -> None:
-        try:
-            task.full_clean(exclude=hidden(), validate_unique=False, validate_constraints=False)
-            if rescheduled:
-                task.check_moment(now=now)
-        except ValidationError as error:
-            problems = {PUBLIC.get(name, name): told for name, told in told_fields(error).items()}
-            raise invalid(problems) from error
 
     def save(self, verb: Any, task: Task, *, now: Any) -> None:
         try:
@@ -261,71 +244,3 @@ def matches(header: str | None, version: int) -> bool:
     if header is None or header.strip() == "*":
         return True
     return f'"{version}"' in [tag.strip() for tag in header.split(",")]
-
-
-def hidden() -> set[str]:
-    return {field.name for field in Task._meta.fields if not field.editable}
-
-
-def defaults() -> dict[str, Any]:
-    """What a task holds in every field that a client may leave out."""
-    kept = hidden() | {"id", "name", "status", "schedule_kind"}
-    return {f.name: f.get_default() for f in Task._meta.fields if f.name not in kept}
-
-
-def merged(values: Mapping[str, Any], *, current: Task | None) -> dict[str, Any]:
-    """The values of columns, with the parts of nested objects that were left out."""
-    values = {name: value for name, value in values.items() if name not in ("status", "version")}
-    if isinstance(policy := values.get("retry_policy"), dict):
-        values["retry_policy"] = (
-            current.retry_policy if current else models.default_retry_policy()
-        ) | policy
-    if isinstance(work := values.get("work"), dict):
-        same = current and values.get("exec_type", current.exec_type) == current.exec_type
-        whole = ((current.work if current and same else None) or {}) | work
-        values["work"] = {name: part for name, part in whole.items() if part is not None}
-    return values
-
-
-def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, Any]:
-    """The values with exactly one schedule, whichever way it was said; `current` may keep its."""
-    values = merged(values, current=current)
-    kind = values.get("schedule_kind")
-    given = [k for k, field in MOMENT_FIELD.items() if values.get(field) is not None]
-    if len(given) > 1 or (given and kind not in (None, given[0])):
-        both = [public(k) for k in given]
-        clash = " and ".join(both) if len(both) > 1 else f"{both[0]} with {kind}"
-        problems = {name: [f"One schedule only, not {clash}."] for name in both}
-        raise invalid(problems)
-    if given:
-        kind = given[0]
-    elif kind is None and current is None:
-        problem = "Give one of cron_expr, every or run_at, or MANUAL here."
-        raise invalid({"schedule_kind": [problem]})
-    elif kind is None or (current is not None and kind == current.schedule_kind):
-        return values  # the schedule stays; a null for the field it needs is found by clean()
-    return (
-        values
-        | {field: values.get(field) for field in MOMENT_FIELD.values()}
-        | {"schedule_kind": kind}
-    )
-
-
-def unmasked(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """What comes back masked, as somebody read it who may not see it, stays what it is."""
-    found = {
-        name: getattr(task, name)
-        for name, shown in task.masked().items()
-        if values.get(name) == shown
-    }
-    if isinstance(headers := values.get("headers"), dict):
-        kept = {name.lower(): value for name, value in task.headers.items()}
-        found["headers"] = {
-            name: kept.get(name.lower(), value) if value == masking.MASK else value
-            for name, value in headers.items()
-        }
-    return found
-
-
-def public(kind: str) -> str:
-    return PUBLIC.get(MOMENT_FIELD[kind], MOMENT_FIELD[kind])

@@ -5,6 +5,7 @@ from typing import Any
 
 from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from cronjob.api.errors import ApiError, invalid
@@ -45,6 +46,12 @@ class Endpoint(APIView):
             )
         self.check_params(request)
         self.check_id()
+
+    def given(self, request: Request, kind: type[Serializer[Any]], **how: Any) -> dict[str, Any]:
+        """What the body says, in the terms of this serializer."""
+        serializer = kind(data=request.data, **how)
+        serializer.is_valid(raise_exception=True)
+        return dict(serializer.validated_data)
 
     def check_params(self, request: Request) -> None:
         known = set(self.params)
