@@ -5,6 +5,7 @@ from typing import IO, Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -32,11 +33,15 @@ class Receiving(Endpoint):
         """What is added to the path means nothing to us."""
 
 
+def reads(request: Any) -> bool:
+    return getattr(request, "method", "") in SAFE_METHODS
+
+
 class TokenView(Receiving):
     """The end of an asynchronous run, from whoever holds the token of one of its attempts."""
 
-    authentication_classes = ()
-    permission_classes = ()
+    authentication_classes: Any = ()
+    permission_classes: Any = ()
     answers = {
         "400": "Not JSON, or not valid: `fields` says what.",
         "404": "Nobody was given this token.",
@@ -59,6 +64,17 @@ class TokenView(Receiving):
         except Busy as busy:
             raise too_many(busy.wait) from busy
         return told(verdict, error)
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request, token: str) -> Response:
+        """What was received is read by id, with a key."""
+        raise ApiError("INVALID_ID", "The id of a callback is a whole number from 1.")
+
+    def get_authenticators(self) -> list[Any]:
+        return [of() for of in Endpoint.authentication_classes] if reads(self.request) else []
+
+    def get_permissions(self) -> list[Any]:
+        return [of() for of in Endpoint.permission_classes] if reads(self.request) else []
 
     @extend_schema(exclude=True)
     def put(self, request: Request, token: str) -> Response:

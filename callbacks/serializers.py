@@ -4,9 +4,12 @@ from typing import Any
 
 from rest_framework import serializers
 
+from callbacks.models import AsyncCallback, CallbackStatus
 from callbacks.receive import Says
 from cronjob.api import fields
 from runs.states import Status
+
+BEGINNING = 16_384  # characters of a body that a page shows
 
 
 class ReportSerializer(serializers.Serializer[Any]):
@@ -44,3 +47,26 @@ class AnsweredSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="CALLBACK_SUCCESS is told as SUCCESS; null: the run goes on.",
     )
+
+
+class CallbackSerializer(serializers.Serializer[AsyncCallback]):
+    """What came in, and whether it counted."""
+
+    id = serializers.IntegerField()
+    run_id = serializers.IntegerField(source="task_run_id")
+    attempt = serializers.IntegerField()
+    received_at = fields.TimeField()
+    status = serializers.ChoiceField(choices=CallbackStatus.values)
+    reason = serializers.CharField(help_text="Why it was ignored.")
+    headers = serializers.DictField(child=serializers.CharField())
+    body = serializers.CharField()
+
+
+class CallbackRowSerializer(CallbackSerializer):
+    """One in a page: no more than the beginning of its body is read."""
+
+    body = serializers.CharField(source="beginning", help_text=f"The first {BEGINNING} characters.")
+    body_cut = serializers.SerializerMethodField(help_text="Whether there is more of the body.")
+
+    def get_body_cut(self, callback: Any) -> bool:
+        return len(callback.beginning) < callback.length

@@ -8,9 +8,11 @@ from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 from rest_framework.routers import SimpleRouter
 
-from callbacks.api import IdsView, TokenView
+from callbacks.api import TokenView
+from callbacks.reading_api import CallbackView, CallbackViewSet, RunCallbackViewSet
 from cronjob import demo, probes
 from cronjob.api import docs, errors
+from runs.api import PauseView, ResumeView, RunViewSet, TaskRunViewSet
 from tasks.api import TaskViewSet
 
 
@@ -26,10 +28,19 @@ class Anything:
         return value
 
 
+class Digits(Anything):
+    """What may be the id of something; a token is longer."""
+
+    regex = "[0-9]{1,19}"
+
+
 register_converter(Anything, "anything")
+register_converter(Digits, "digits")
+CALLBACKS: dict[str, Any] = {"get": "list", "post": "post", "put": "put", "patch": "patch"}
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 router.register("tasks", TaskViewSet, basename="task")
+router.register("runs", RunViewSet, basename="run")
 
 urlpatterns: list[Any] = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
@@ -45,8 +56,13 @@ urlpatterns: list[Any] = [
     path("api/v1/healthz", probes.healthz),
     path("api/v1/readyz", probes.readyz),
     path("api/v1/version", probes.version),
-    path("api/v1/callbacks", IdsView.as_view(), name="callbacks"),
+    path("api/v1/callbacks", CallbackViewSet.as_view(CALLBACKS), name="callbacks"),
+    path("api/v1/callbacks/<digits:id>", CallbackView.as_view(), name="callback-detail"),
     path("api/v1/callbacks/<anything:token>", TokenView.as_view(), name="callback"),
+    path("api/v1/tasks/<str:id>/runs", TaskRunViewSet.as_view({"get": "list"}), name="task-runs"),
+    path("api/v1/runs/<str:id>/callbacks", RunCallbackViewSet.as_view({"get": "list"})),
+    path("api/v1/pause", PauseView.as_view(), name="pause"),
+    path("api/v1/resume", ResumeView.as_view(), name="resume"),
     path("api/v1/", include(router.urls)),
 ]
 if settings.CRONJOB_DEMO:

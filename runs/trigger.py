@@ -1,7 +1,10 @@
 """What a person or a client asks of runs: one now, one again, this one not."""
 
+import hashlib
+import json
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 
@@ -13,6 +16,8 @@ from tasks.models import ConcurrencyPolicy, ExecType, Task
 
 logger = logging.getLogger(__name__)
 
+KEY_KEPT = timedelta(hours=24)
+
 
 class LimitReached(Exception):
     """The task already has as many runs under way as it may."""
@@ -22,22 +27,30 @@ class NotPossible(Exception):
     """The run is in a state that does not allow it."""
 
 
+class KeyReused(Exception):
+    """The key of a request came back with another request."""
+
+
 @transaction.atomic
 def trigger(
-    task: Task, *, now: datetime, override_body: str | None = None, force_async: bool = False
-) -> TaskRun:
-    """One run now, also of a disabled task."""
+    task: Task, *, now: datetime, override_body: str | None = None, force_async: bool = False,
+    key: str = "",
+) -> TaskRun:  # fmt: skip
+    """One run now, also of a disabled task; with a key, the same one for the next 24 hours."""
     if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
         raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
     run = TaskRun(
         trigger=Trigger.MANUAL, scheduled_time=now,
         override_body=override_body, force_async=force_async,
     )  # fmt: skip
-    return ask_for(run, task, now=now)
+    asked = ["trigger", override_body, force_async]
+    return ask_for(run, task, now=now, key=key, asked=asked)
 
 
 @transaction.atomic
-def replay(old: TaskRun, *, now: datetime, override_body: str | None = None) -> TaskRun:
+def replay(
+    old: TaskRun, *, now: datetime, override_body: str | None = None, key: str = ""
+) -> TaskRun:
     """The task as it is now, for the time that the old run was for."""
     if old.status not in FINAL:
         raise NotPossible(f"The run is {old.status}; only a run that is over can be replayed.")
@@ -45,14 +58,20 @@ def replay(old: TaskRun, *, now: datetime, override_body: str | None = None) -> 
         trigger=Trigger.REPLAY, scheduled_time=old.scheduled_time, force_async=old.force_async,
         override_body=old.override_body if override_body is None else override_body,
     )  # fmt: skip
-    return ask_for(run, old.task, now=now)
+    asked = ["replay", old.pk, override_body]
+    return ask_for(run, old.task, now=now, key=key, asked=asked)
 
 
-def ask_for(run: TaskRun, task: Task, *, now: datetime) -> TaskRun:
+def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[Any]) -> TaskRun:
     """Under SKIP it takes its place at once, or there is none and nothing is made."""
     run.task = task = Task.objects.select_for_update().get(pk=task.pk)
     if task.deleted:
         raise NotPossible("The task was deleted.")
+    if key:
+        run.request_key = key
+        run.request_hash = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        if earlier := asked_before(run, now=now):
+            return earlier
     run.due_at = run.ready_at = run.created_at = run.updated_at = now
     run.priority, run.max_attempts = task.priority, task.retry_policy["max_retries"] + 1
     if task.concurrency_policy == ConcurrencyPolicy.SKIP and needs_place(run):
@@ -65,6 +84,20 @@ def ask_for(run: TaskRun, task: Task, *, now: datetime) -> TaskRun:
     extra = {"action": run.trigger.lower(), "task_id": task.pk, "run_id": run.pk}
     logger.info("%s run of %s", run.trigger.lower(), task.name, extra=extra)
     return run
+
+
+def asked_before(run: TaskRun, *, now: datetime) -> TaskRun | None:
+    """The run that the same request made; its task is locked, so that it is found or not made."""
+    same = TaskRun.objects.filter(task_id=run.task_id, request_key=run.request_key)
+    earlier = same.only("id", "uuid", "request_hash", "created_at").first()
+    if earlier is None:
+        return None
+    if now - earlier.created_at > KEY_KEPT:
+        same.update(request_key=None)
+        return None
+    if earlier.request_hash != run.request_hash:
+        raise KeyReused(f"This Idempotency-Key made run {earlier.pk} by another request.")
+    return earlier
 
 
 def cancel(run: TaskRun, *, reason: str, now: datetime) -> None:

@@ -20,7 +20,9 @@ from cronjob.api.paging import positive
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
 from runs import standing, trigger
+from runs.api import IDEMPOTENCY_KEY, asked, request_key
 from runs.models import TaskRun
+from runs.serializers import ReasonSerializer, RunIdSerializer, TriggerSerializer
 from tasks import intake, models
 from tasks.models import Task, TaskStatus
 from tasks.preview import MOMENTS_MAX, upcoming
@@ -31,11 +33,8 @@ from tasks.serializers import (
     MomentSerializer,
     MomentsSerializer,
     PreviewSerializer,
-    ReasonSerializer,
     StatusSerializer,
     TaskSerializer,
-    TriggeredSerializer,
-    TriggerSerializer,
 )
 
 
@@ -143,17 +142,16 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             standing.disable(task, reason=reason, now=clock.now())
         return Response({"status": task.status})
 
-    @extend_schema(request=TriggerSerializer, responses={202: TriggeredSerializer})
+    @extend_schema(
+        parameters=[IDEMPOTENCY_KEY], request=TriggerSerializer, responses={202: RunIdSerializer}
+    )
     @action(detail=True, methods=["post"])
     def trigger(self, request: Request, id: str) -> Response:
         """One run now, also of a disabled task; under SKIP only if a slot is free."""
-        values = self.given(request, TriggerSerializer)
+        values, key = self.given(request, TriggerSerializer), request_key(request)
         try:
-            run = trigger.trigger(self.get_object(), now=clock.now(), **values)
-        except trigger.LimitReached as error:
-            raise ApiError("CONCURRENCY_LIMIT", str(error)) from error
-        except trigger.NotPossible as error:
-            raise ApiError("NOT_FOUND", str(error)) from error
+            with asked():
+                run = trigger.trigger(self.get_object(), now=clock.now(), key=key, **values)
         except ValueError as error:
             problems = {"force_async": [str(error)]}
             raise invalid(problems) from error

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from cronjob.api import fields
 from runs.models import TaskRun
-from tasks import models, rules
+from tasks import models
 from tasks.models import Task
 from tasks.preview import MOMENTS_MAX, Moment
 
@@ -110,25 +110,6 @@ class MomentsSerializer(serializers.Serializer[Any]):
 
 class DescribedMomentsSerializer(MomentsSerializer):
     description = serializers.CharField()
-
-
-class ReasonSerializer(fields.StrictSerializer):
-    reason = fields.TextField(max_length=256, allow_blank=True, required=False)
-
-
-class TriggerSerializer(fields.StrictSerializer):
-    override_body = fields.TextField(allow_blank=True, trim_whitespace=False, required=False)
-    force_async = fields.FlagField(required=False)
-
-    def validate_override_body(self, body: str) -> str:
-        try:
-            return rules.check_body(body)
-        except ValueError as error:
-            raise serializers.ValidationError(str(error)) from error
-
-
-class TriggeredSerializer(serializers.Serializer[Any]):
-    run_id = serializers.IntegerField()
 
 
 class StatusSerializer(serializers.Serializer[Any]):

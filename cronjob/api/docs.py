@@ -11,7 +11,15 @@ from rest_framework.reverse import reverse
 from cronjob.api.errors import plain, understood
 from cronjob.api.views import Endpoint
 
-PLACES = {"tasks": "task-list", "schema": "schema", "docs": "docs", "metrics": "metrics"}
+PLACES = {
+    "tasks": "task-list",
+    "runs": "run-list",
+    "callbacks": "callbacks",
+    "pause": "pause",
+    "schema": "schema",
+    "docs": "docs",
+    "metrics": "metrics",
+}
 
 
 class IndexView(Endpoint):

@@ -77,6 +77,26 @@ class Pages(BasePagination):
         ]
 
 
+class DeepPages(Pages):
+    """Of a table that grows for ever: far down it goes on from a row, not by counting rows."""
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        page = positive(request, "page", default=1)
+        size = min(positive(request, "page_size", default=SIZE), SIZE_MAX)
+        if (page - 1) * size >= COUNT_MAX:
+            problem = f"Beyond row {COUNT_MAX}, go on with before_id: the last id you have seen."
+            raise invalid({"page": [problem]})
+        rows = super().paginate_queryset(queryset, request, view)
+        self.last = rows[-1].pk if rows else None
+        return rows
+
+    def next(self) -> str | None:
+        url = self.request.build_absolute_uri()
+        if not self.more or self.page * self.size < COUNT_MAX:
+            return super().next()
+        return replace_query_param(remove_query_param(url, "page"), "before_id", self.last)
+
+
 def positive(request: Request, name: str, *, default: int, most: int = PAGE_MAX) -> int:
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):

@@ -51,7 +51,7 @@ class Schema(AutoSchema):
         return bodies
 
     def errors(self) -> dict[str, str]:
-        if told := getattr(self.view, "answers", None):
+        if self.method != "GET" and (told := getattr(self.view, "answers", None)):
             return dict(told)
         found = {
             "400": "Not JSON, or not valid: `fields` says what.",
