@@ -46,10 +46,10 @@ def install(origin: str, *, make: bool, now: datetime) -> None:
         if demo is None and make:
             demo = Task(**values, tags=["demo"], target_url=origin + PATH)
             demo.full_clean(validate_unique=False, validate_constraints=False)
-            standing.create(demo, now=now)
+            standing.create(demo, now=now, by="up")
         elif demo and demo.target_url.endswith(PATH) and demo.target_url != origin + PATH:
             demo.target_url = origin + PATH
-            standing.edit(demo, now=now)
+            standing.edit(demo, now=now, by="up")
 
 
 def present() -> bool:

@@ -21,8 +21,8 @@ from cronjob.lib import clock
 from runs import pauses, trigger
 from runs.models import Pause, TaskRun
 from runs.serializers import (
-    HEAVY,
-    UNSHOWN,
+    DETAIL,
+    ROW,
     BodySerializer,
     CanceledSerializer,
     PausedSerializer,
@@ -49,8 +49,6 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="The same key within 24 hours means the same run.",
 )  # fmt: skip
 KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
-DETAIL = [f.name for f in TaskRun._meta.concrete_fields if f.name not in UNSHOWN]
-ROW = [name for name in DETAIL if name not in HEAVY]
 
 
 @between("scheduled_time")

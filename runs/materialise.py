@@ -17,6 +17,7 @@ from runs.glance import BEGINNING
 from runs.models import TaskRun
 from runs.states import Status, Trigger
 from tasks import misfire
+from tasks.changes import Verb, note
 from tasks.misfire import Plan
 from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
 from tasks.schedule import Schedule
@@ -84,14 +85,17 @@ def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
 
 def give_up(task: Task, *, now: datetime) -> None:
     """Nothing that would compute its schedule again: it would fail again."""
-    Task.objects.filter(pk=task.pk, version=task.version).update(
+    reason = "its schedule could not be computed; the log says why"
+    given_up = Task.objects.filter(pk=task.pk, version=task.version).update(
         status=TaskStatus.DISABLED,
-        disabled_reason="its schedule could not be computed; the log says why",
+        disabled_reason=reason,
         version=task.version + 1,
         next_moment=None,
         next_run_at=None,
         updated_at=now,
     )
+    if given_up:
+        note(Task.objects.get(pk=task.pk), Verb.DISABLE, by="scheduler", now=now, reason=reason)
 
 
 def advance(plans: Iterable[Due]) -> set[int]:

@@ -20,6 +20,8 @@ UNSHOWN = (
     "template", "override_body", "request_key", "request_hash", "fence", "slot", "moment",
     "ready_at", "due_at", "deadline_at", "lost", "priority", "force_async",
 )  # fmt: skip
+DETAIL = [f.name for f in TaskRun._meta.concrete_fields if f.name not in UNSHOWN]
+ROW = [name for name in DETAIL if name not in HEAVY]
 
 
 class MissedSerializer(serializers.Serializer[TaskRun]):

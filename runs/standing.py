@@ -10,6 +10,7 @@ from runs.claim import unpark
 from runs.entries import missed, record, recorded_until
 from runs.models import TaskRun
 from tasks import misfire
+from tasks.changes import Verb, note
 from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
 
 logger = logging.getLogger(__name__)
@@ -25,18 +26,20 @@ class NameTaken(Exception):
     """Another live task has this name."""
 
 
-def create(task: Task, *, now: datetime) -> None:
+@transaction.atomic
+def create(task: Task, *, now: datetime, by: str = "") -> None:
     """Save a new task."""
     task.created_at = task.updated_at = now
     task.set_anchor(now=now)
     task.rearm(now=now)
     save(task)
+    note(task, Verb.CREATE, by=by, now=now)
     wakeup.schedulers()
     log("create", task)
 
 
 @transaction.atomic
-def edit(task: Task, *, now: datetime) -> list[str]:
+def edit(task: Task, *, now: datetime, by: str = "", reason: str = "") -> list[str]:
     """Save what was changed as the next version, which takes effect at once; the changed fields."""
     before = Task.objects.get(pk=task.pk)
     changed = [name for name in EDITABLE if getattr(task, name) != getattr(before, name)]
@@ -52,6 +55,7 @@ def edit(task: Task, *, now: datetime) -> list[str]:
         pending = None if overdue else before.next_moment
         task.rearm(now=recorded_until(task, now), pending=pending)
     save(task)
+    note(task, Verb.EDIT, by=by, now=now, reason=reason, before=before, changed=changed)
     if {"max_concurrency", "concurrency_policy"} & set(changed):
         unpark([task.pk], now)
     wakeup.schedulers()
@@ -88,36 +92,40 @@ def save(task: Task) -> None:
 
 
 @transaction.atomic
-def enable(task: Task, *, now: datetime) -> None:
+def enable(task: Task, *, now: datetime, by: str = "") -> None:
     """Let it fire again, from now on; what passed meanwhile is not made up for."""
     if held(task).deleted:
         return
-    stand(task, TaskStatus.ENABLED, reason="", now=now)
+    if stand(task, TaskStatus.ENABLED, reason="", now=now):
+        note(task, Verb.ENABLE, by=by, now=now)
     wakeup.schedulers()
     log("enable", task)
 
 
 @transaction.atomic
-def disable(task: Task, *, reason: str, now: datetime) -> None:
+def disable(task: Task, *, reason: str, now: datetime, by: str = "") -> None:
     """Stop it from firing; what waits is canceled, what is under way ends by itself."""
     if held(task).deleted:
         return
     record_overdue(task, reason="disabled", now=now)
-    stand(task, TaskStatus.DISABLED, reason=reason, now=now)
+    if stand(task, TaskStatus.DISABLED, reason=reason, now=now):
+        note(task, Verb.DISABLE, by=by, now=now, reason=reason)
     TaskRun.objects.filter(task=task).cancel_waiting(reason="disabled", now=now)
     log("disable", task)
 
 
 @transaction.atomic
-def delete(task: Task, *, now: datetime) -> None:
+def delete(task: Task, *, now: datetime, by: str = "") -> None:
     """It never runs again; its runs stay to be read, and its name is free."""
-    held(task)
+    if held(task).deleted:
+        return
     record_overdue(task, reason="deleted", now=now)
     task.deleted = True
     task.next_run_at = task.next_moment = None
     task.updated_at = now
     task.save(update_fields=("deleted", "next_run_at", "next_moment", "updated_at"))
     TaskRun.objects.filter(task=task).cancel_waiting(reason="deleted", now=now)
+    note(task, Verb.DELETE, by=by, now=now)
     log("delete", task)
 
 
@@ -140,9 +148,10 @@ def record_overdue(task: Task, *, reason: str, now: datetime) -> bool:
     return span is not None
 
 
-def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None:
+def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> bool:
+    """Whether that changed anything."""
     if task.status == status and task.disabled_reason == reason:
-        return
+        return False
     if task.status != status:
         task.status = status
         task.rearm(now=recorded_until(task, now))
@@ -150,6 +159,7 @@ def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> None
     task.version += 1
     task.updated_at = now
     task.save(update_fields=(*STANDING, "disabled_reason", "version", "updated_at"))
+    return True
 
 
 def log(action: str, task: Task) -> None:

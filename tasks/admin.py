@@ -225,14 +225,15 @@ class TaskAdmin(base.ConsoleAdmin):
         return request.user.has_perm("tasks.operate_task")
 
     def save_model(self, request: HttpRequest, obj: Task, form: Any, change: bool) -> None:
-        (standing.edit if change else standing.create)(obj, now=clock.now())
+        verb = standing.edit if change else standing.create
+        verb(obj, now=clock.now(), by=f"user {request.user}")
 
     def delete_model(self, request: HttpRequest, obj: Task) -> None:
-        standing.delete(obj, now=clock.now())
+        standing.delete(obj, now=clock.now(), by=f"user {request.user}")
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
         for task in queryset:
-            standing.delete(task, now=clock.now())
+            standing.delete(task, now=clock.now(), by=f"user {request.user}")
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Runs stay when a task is deleted, so they neither protect it nor go with it."""
@@ -269,12 +270,12 @@ class TaskAdmin(base.ConsoleAdmin):
     def enable(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
         changed = [t for t in queryset if t.status != TaskStatus.ENABLED]
         for task in changed:
-            standing.enable(task, now=clock.now())
+            standing.enable(task, now=clock.now(), by=f"user {request.user}")
         self.message_user(request, f"Enabled {len(changed)} tasks.", messages.SUCCESS)
 
     @admin.action(description="Disable selected tasks", permissions=["operate"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
         changed = [t for t in queryset if t.status != TaskStatus.DISABLED]
         for task in changed:
-            standing.disable(task, reason="", now=clock.now())
+            standing.disable(task, reason="", now=clock.now(), by=f"user {request.user}")
         self.message_user(request, f"Disabled {len(changed)} tasks.", messages.SUCCESS)

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from cronjob.api.errors import ApiError, invalid
-from cronjob.api.keys import allows
+from cronjob.api.keys import allows, who
 from cronjob.api.paging import positive
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
@@ -24,6 +24,7 @@ from runs.api import IDEMPOTENCY_KEY, asked, request_key
 from runs.models import TaskRun
 from runs.serializers import ReasonSerializer, RunIdSerializer, TriggerSerializer
 from tasks import intake, models
+from tasks.history_api import IF_MATCH, History
 from tasks.models import Task, TaskStatus
 from tasks.preview import MOMENTS_MAX, upcoming
 from tasks.schedule import INSTANT
@@ -66,10 +67,9 @@ class TaskFilter(django_filters.FilterSet):
 
 
 COUNT = OpenApiParameter("count", {"type": "integer", "minimum": 1, "maximum": MOMENTS_MAX})
-IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description='`"<version>"`')
 
 
-class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
+class TaskViewSet(History, Endpoint, viewsets.GenericViewSet[Task]):
     """What is called, when, and what happens if it goes wrong."""
 
     queryset = Task.objects.live()
@@ -94,7 +94,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             task = Task(**intake.scheduled(values, current=None))
             task.status = values.get("status", task.status)
             intake.check(task, now=now)
-            self.save(standing.create, task, now=now)
+            self.save(standing.create, task, now=now, by=who(request))
             place = reverse("task-detail", kwargs={"id": task.pk})
             return self.one(task, status.HTTP_201_CREATED, Location=place)
 
@@ -115,7 +115,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     @transaction.atomic
     def destroy(self, request: Request, id: str) -> Response:
         """It never runs again. Its runs can still be read, and its name is free."""
-        standing.delete(self.locked(request), now=clock.now())
+        standing.delete(self.locked(request), now=clock.now(), by=who(request))
         return Response({"deleted": True})
 
     @extend_schema(
@@ -127,7 +127,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         self.given(request, ReasonSerializer)
         with transaction.atomic():
             task = self.locked(request)
-            standing.enable(task, now=clock.now())
+            standing.enable(task, now=clock.now(), by=who(request))
         return Response({"status": task.status})
 
     @extend_schema(
@@ -139,7 +139,7 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         reason = self.given(request, ReasonSerializer).get("reason", "")
         with transaction.atomic():
             task = self.locked(request)
-            standing.disable(task, reason=reason, now=clock.now())
+            standing.disable(task, reason=reason, now=clock.now(), by=who(request))
         return Response({"status": task.status})
 
     @extend_schema(
@@ -208,17 +208,17 @@ class TaskViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             for name, value in (new if partial else intake.defaults() | new).items():
                 setattr(task, name, value)
             intake.check(task, now=now, rescheduled=task.run_at != planned)
-            self.save(standing.edit, task, now=now)
+            self.save(standing.edit, task, now=now, by=who(request))
             match values.get("status", task.status):
                 case TaskStatus.DISABLED if task.status == TaskStatus.ENABLED:
-                    standing.disable(task, reason="", now=now)
+                    standing.disable(task, reason="", now=now, by=who(request))
                 case TaskStatus.ENABLED if task.status == TaskStatus.DISABLED:
-                    standing.enable(task, now=now)
+                    standing.enable(task, now=now, by=who(request))
             return self.one(task)
 
-    def save(self, verb: Any, task: Task, *, now: Any) -> None:
+    def save(self, verb: Any, task: Task, **how: Any) -> None:
         try:
-            verb(task, now=now)
+            verb(task, **how)
         except standing.NameTaken as error:
             raise ApiError("NAME_TAKEN", str(error)) from error
 

@@ -18,6 +18,8 @@ def check(task: Task, *, now: datetime, rescheduled: bool = True) -> None:
         task.full_clean(exclude=hidden(), validate_unique=False, validate_constraints=False)
         if rescheduled:
             task.check_moment(now=now)
+        if left := still_masked(task):
+            raise ValidationError(left)
     except ValidationError as error:
         told = error.message_dict if hasattr(error, "error_dict") else {"body": error.messages}
         raise ValidationError(
@@ -86,7 +88,22 @@ def unmasked(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
             name: kept.get(name.lower(), value) if value == masking.MASK else value
             for name, value in headers.items()
         }
+    if "target_url" not in found and isinstance(url := values.get("target_url"), str):
+        found["target_url"] = masking.url_unmasked(url, task.target_url)
+    if "body_template" not in found and isinstance(body := values.get("body_template"), str):
+        found["body_template"] = masking.body_unmasked(body, task.body_template)
     return found
+
+
+def still_masked(task: Task) -> dict[str, list[str]]:
+    """Secrets that nobody can know: what was shown instead of them is not one."""
+    problem = [f"{masking.MASK} is what is shown of a secret; give the secret itself."]
+    secret = {
+        "headers": masking.MASK in task.headers.values(),
+        "target_url": masking.MASK in task.target_url,
+        "body_template": bool(task.secret_paths) and masking.MASK in task.body_template,
+    }
+    return {name: problem for name, found in secret.items() if found}
 
 
 def public(kind: str) -> str:

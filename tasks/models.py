@@ -203,6 +203,7 @@ class Task(models.Model):
     status = models.CharField(max_length=8, choices=TaskStatus, default=TaskStatus.ENABLED)
     disabled_reason = models.CharField(max_length=256, blank=True, editable=False)
     version = models.PositiveIntegerField(default=1, editable=False)
+    bundle = models.CharField(max_length=64, blank=True, editable=False)  # which import owns it
     ended = models.BooleanField(default=False, editable=False)
     next_moment = models.DateTimeField(null=True, editable=False)  # nominal
     next_run_at = models.DateTimeField(null=True, editable=False)  # the moment and its jitter
@@ -306,6 +307,10 @@ class Task(models.Model):
         return "Only when triggered"
 
     @property
+    def priority_name(self) -> str:
+        return Priority(self.priority).name
+
+    @property
     def given_up(self) -> str:
         """Why its runs are not tried again, if they are not."""
         disabled = "disabled" if self.status == TaskStatus.DISABLED else ""
@@ -386,3 +391,6 @@ class Task(models.Model):
         """A ONCE task must still be ahead of us when it is created or rescheduled."""
         if self.schedule_kind == ScheduleKind.ONCE and self.run_at and self.run_at <= now:
             raise ValidationError({"run_at": ["Must be in the future."]})
+
+
+from tasks.changes import Change  # noqa: E402, F401  a model of this app, too

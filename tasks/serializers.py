@@ -6,8 +6,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from cronjob.api import fields
+from runs.explain import VERDICTS, Explanation
 from runs.models import TaskRun
+from runs.serializers import RunRowSerializer
 from tasks import models
+from tasks.changes import Change, Verb
 from tasks.models import Task
 from tasks.preview import MOMENTS_MAX, Moment
 
@@ -114,6 +117,47 @@ class DescribedMomentsSerializer(MomentsSerializer):
 
 class StatusSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=models.TaskStatus.choices)
+
+
+class ChangeSerializer(serializers.Serializer[Change]):
+    """One step from a version of a task to the next; secrets masked."""
+
+    id = serializers.IntegerField()
+    at = fields.TimeField()
+    who = serializers.CharField(help_text="A key, a user of the console, an import, the system.")
+    verb = serializers.ChoiceField(choices=Verb.choices)
+    reason = serializers.CharField()
+    version = serializers.IntegerField(help_text="That it led to.")
+    changes = serializers.SerializerMethodField(help_text="What was changed, old and new.")
+
+    @extend_schema_field({"type": "object", "additionalProperties": {"type": "object"}})
+    def get_changes(self, change: Change) -> dict[str, Any]:
+        return {n: {"old": change.old[n], "new": change.new[n]} for n in change.new}
+
+
+class RestoreSerializer(fields.StrictSerializer):
+    version = fields.CountField(min_value=1, help_text="The one to go back to.")
+
+
+class ExplainedSerializer(serializers.Serializer[Explanation]):
+    """Why a task ran or did not run at some time."""
+
+    at = fields.TimeField()
+    local = serializers.SerializerMethodField(help_text="In the task's time zone.")
+    verdict = serializers.ChoiceField(choices=VERDICTS)
+    summary = serializers.CharField(help_text="The same in words.")
+    run = RunRowSerializer(allow_null=True)
+    blocked_by = serializers.ListField(child=serializers.IntegerField())
+    by = serializers.CharField(help_text="Who disabled it.")
+    since = fields.TimeField(allow_null=True, help_text="Of the outage, or of being disabled.")
+    until = fields.TimeField(allow_null=True)
+    previous = fields.TimeField(allow_null=True, help_text="The moment before.")
+    next = fields.TimeField(allow_null=True, help_text="The moment after.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Odd days nearby.")
+
+    @extend_schema_field({"type": "string", "format": "date-time"})
+    def get_local(self, told: Explanation) -> str:
+        return told.at.astimezone(self.context["zone"]).isoformat()
 
 
 class DeletedSerializer(serializers.Serializer[Any]):

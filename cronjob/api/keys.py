@@ -63,6 +63,11 @@ class HasScope(BasePermission):
         raise ApiError("FORBIDDEN", f"This needs the scope {scope}.")
 
 
+def who(request: Request) -> str:
+    """Who asks, as the change log names them."""
+    return str(request.user) if isinstance(request.auth, ApiKey) else f"user {request.user}"
+
+
 def needed(request: Request, view: Any) -> str:
     action = getattr(view, "action", None) or (request.method or "").lower()
     scopes: dict[str, str] = getattr(view, "scopes", {})

@@ -31,6 +31,40 @@ def pair(text: str) -> str:
     return name + equals + MASK if equals and named(name, PARAMETERS) else text
 
 
+def url_unmasked(shown: str, present: str) -> str:
+    """The URL with the query values of the present one where it shows none."""
+    start, mark, query = shown.partition("?")
+    pairs = (part.partition("=") for part in present.partition("?")[2].partition("#")[0].split("&"))
+    known = {name: value for name, _, value in pairs}
+    parts = (part.partition("=") for part in query.split("&"))
+    return start + mark + "&".join(
+        name + equals + (known.get(name, value) if value == MASK else value)
+        for name, equals, value in parts
+    )  # fmt: skip
+
+
+def body_unmasked(shown: str, present: str) -> str:
+    """The JSON with what stands in the present one where it shows nothing."""
+    if MASK not in shown:
+        return shown
+    try:
+        filled = instead(json.loads(shown), json.loads(present))
+    except (ValueError, RecursionError):
+        return shown
+    return json.dumps(filled, ensure_ascii=False)
+
+
+def instead(shown: Any, present: Any) -> Any:
+    if shown == MASK:
+        return present
+    if isinstance(shown, dict) and isinstance(present, dict):
+        return {k: instead(v, present.get(k, v)) for k, v in shown.items()}
+    if isinstance(shown, list) and isinstance(present, list):
+        rest = [*present, *shown[len(present) :]]
+        return [instead(v, rest[n]) for n, v in enumerate(shown)]
+    return shown
+
+
 def body(text: str, *, paths: Iterable[str], mask: str = MASK) -> str:
     """The same JSON without what the paths lead to; what is not JSON is not shown at all."""
     paths = list(paths)
