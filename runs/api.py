@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import django_filters
@@ -13,6 +14,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from cronjob.api import bulk
 from cronjob.api.errors import ApiError, invalid
 from cronjob.api.filters import IdFilter, between
 from cronjob.api.paging import DeepPages
@@ -22,6 +24,7 @@ from runs import pauses, trigger
 from runs.models import Pause, TaskRun
 from runs.serializers import (
     DETAIL,
+    HEAVY,
     ROW,
     BodySerializer,
     CanceledSerializer,
@@ -31,11 +34,12 @@ from runs.serializers import (
     ReasonSerializer,
     ResumedSerializer,
     ResumeSerializer,
+    RunBulkSerializer,
     RunIdSerializer,
     RunRowSerializer,
     RunSerializer,
 )
-from runs.states import SUCCEEDED, Status, Trigger
+from runs.states import FINAL, SUCCEEDED, Status, Trigger
 from tasks.models import Task
 
 FAILURES = (Status.FAILED, Status.TIMEOUT, Status.FAILED_TIMEOUT)
@@ -102,7 +106,7 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
     filterset_class = RunFilter
     pagination_class = DeepPages
     lookup_url_kwarg = "id"
-    scopes = {"cancel": "operate", "replay": "operate"}
+    scopes = {"cancel": "operate", "replay": "operate", "bulk": "operate"}
 
     @extend_schema(responses={200: RunRowSerializer(many=True)})
     def list(self, request: Request, **where: str) -> Response:
@@ -138,6 +142,21 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
         with asked():
             run = trigger.replay(old, now=clock.now(), key=request_key(request), **values)
         return Response({"run_id": run.pk}, status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(
+        request=RunBulkSerializer,
+        responses={200: bulk.BulkDoneSerializer},
+        operation_id="runs_bulk",
+    )
+    @action(detail=False, methods=["post"])
+    def bulk(self, request: Request) -> Response:
+        """Cancel or replay what a filter matches."""
+        values = self.given(request, RunBulkSerializer)
+        found = bulk.matching(TaskRun.objects.all(), RunFilter, values["filter"], request)
+        found = found.defer(*HEAVY, "template", "override_body")
+        verb = cancel_one if values["action"] == "cancel" else replay_one
+        reason = values.get("reason") or f"by {request.user}"
+        return Response(bulk.each(found, values, partial(verb, reason=reason)))
 
     def get_object(self, *needed: str) -> TaskRun:
         related = ("task",) if "task__name" in needed else (None,)
@@ -195,6 +214,23 @@ class ResumeView(Endpoint):
         """End the pause of a tag, or every pause."""
         values = self.given(request, ResumeSerializer)
         return Response({"resumed": pauses.resume(tag=values.get("tag"), now=clock.now())})
+
+
+def cancel_one(run: TaskRun, dry: bool, *, reason: str) -> bulk.Done:
+    with asked():
+        if run.status in FINAL:
+            raise trigger.NotPossible(f"The run is {run.status} already.")
+        if not dry:
+            trigger.cancel(run, reason=reason, now=clock.now())
+    return bulk.CHANGED, "", None
+
+
+def replay_one(run: TaskRun, dry: bool, *, reason: str) -> bulk.Done:
+    with asked():
+        if run.status not in FINAL:
+            raise trigger.NotPossible(f"The run is {run.status}; it is not over.")
+        made = None if dry else trigger.replay(run, now=clock.now()).pk
+    return bulk.CHANGED, "", made
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from cronjob.api import fields
+from cronjob.api.bulk import BulkSerializer
 from runs.models import Pause, TaskRun
 from runs.states import Status, Trigger
 from tasks.rules import check_body
@@ -134,6 +135,13 @@ class RunIdSerializer(serializers.Serializer[Any]):
 
 class ReasonSerializer(fields.StrictSerializer):
     reason = fields.TextField(max_length=256, allow_blank=True, required=False)
+
+
+class RunBulkSerializer(BulkSerializer):
+    action = serializers.ChoiceField(choices=("cancel", "replay"))
+    reason = fields.TextField(
+        max_length=256, allow_blank=True, required=False, help_text="With `cancel`."
+    )
 
 
 class CanceledSerializer(serializers.Serializer[Any]):

@@ -24,6 +24,7 @@ from runs.api import IDEMPOTENCY_KEY, asked, request_key
 from runs.models import TaskRun
 from runs.serializers import ReasonSerializer, RunIdSerializer, TriggerSerializer
 from tasks import intake, models
+from tasks.bulk_api import Bulk
 from tasks.history_api import IF_MATCH, History
 from tasks.models import Task, TaskStatus
 from tasks.preview import MOMENTS_MAX, upcoming
@@ -69,7 +70,7 @@ class TaskFilter(django_filters.FilterSet):
 COUNT = OpenApiParameter("count", {"type": "integer", "minimum": 1, "maximum": MOMENTS_MAX})
 
 
-class TaskViewSet(History, Endpoint, viewsets.GenericViewSet[Task]):
+class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     """What is called, when, and what happens if it goes wrong."""
 
     queryset = Task.objects.live()
@@ -78,6 +79,7 @@ class TaskViewSet(History, Endpoint, viewsets.GenericViewSet[Task]):
     lookup_url_kwarg = "id"
     scopes = {
         "enable": "operate", "disable": "operate", "trigger": "operate", "preview": "read",
+        "bulk": "operate",
     }  # fmt: skip
 
     def list(self, request: Request) -> Response:

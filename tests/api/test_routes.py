@@ -16,7 +16,7 @@ EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/ech
 CONSOLE = re.compile(r"admin/.*")
 # The scope of each change that is not `write`.
 READ = ("api/v1/tasks/preview",)  # by POST, since a schedule is a body; it changes nothing
-OPERATE = re.compile(r".*/(enable|disable|trigger|callbacks|cancel|replay|pause|resume)")
+OPERATE = re.compile(r".*/(enable|disable|trigger|callbacks|cancel|replay|pause|resume|bulk)")
 # What is changed here is changed by whoever knows the token.
 TOKEN = re.compile(r"api/v1/callbacks/<.*")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

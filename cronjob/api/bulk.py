@@ -1,0 +1,102 @@
+"""One verb for everything that a filter matches: first what it would do, then doing it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.datastructures import MultiValueDict
+from rest_framework import serializers
+
+from cronjob.api import fields
+from cronjob.api.errors import ApiError, invalid
+from cronjob.api.views import ID_MAX
+
+MOST = 1000  # rows of one request; the answer says from where to go on
+CHANGED, UNCHANGED, REFUSED = "changed", "unchanged", "refused"
+
+# Of one row: what was done, or would be; why not; the run that was made.
+Done = tuple[str, str, int | None]
+Verb = Callable[[Any, bool], Done]
+
+
+class BulkSerializer(fields.StrictSerializer):
+    """Which rows, and what is to be done with them."""
+
+    filter = serializers.DictField(
+        help_text="The parameters of the list; or `ids`; or `all`, which must be true."
+    )
+    dry_run = fields.FlagField(required=False, help_text="Only say what it would do.")
+    after_id = fields.CountField(
+        required=False, min_value=0, max_value=ID_MAX, help_text="Go on behind this row."
+    )
+
+
+class DoneSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    outcome = serializers.ChoiceField(choices=(CHANGED, UNCHANGED, REFUSED))
+    detail = serializers.CharField(help_text="Why it was refused.")
+    run_id = serializers.IntegerField(allow_null=True, help_text="The run that was made.")
+
+
+class BulkDoneSerializer(serializers.Serializer[Any]):
+    action = serializers.CharField()
+    dry_run = serializers.BooleanField()
+    matched = serializers.IntegerField(help_text="In this answer.")
+    changed = serializers.IntegerField()
+    results = DoneSerializer(many=True)
+    next_after_id = serializers.IntegerField(
+        allow_null=True, help_text="There are more: send the same again with this `after_id`."
+    )
+
+
+def matching(rows: QuerySet[Any], kind: Any, given: Mapping[str, Any], request: Any) -> Any:
+    """The rows of a filter that came as JSON; an empty one must be meant."""
+    values = dict(given)
+    everything, ids = values.pop("all", False), values.pop("ids", None)
+    if everything is not True and ids is None and not values:
+        raise invalid({"filter": ['Say which, or {"all": true} for every one.']})
+    if ids is not None:
+        whole = isinstance(ids, list) and all(type(pk) is int and 0 < pk <= ID_MAX for pk in ids)
+        if not whole or len(ids) > MOST:
+            raise invalid({"filter.ids": [f"Must be a list of at most {MOST} ids."]})
+        rows = rows.filter(pk__in=ids)
+    if unknown := sorted(set(values) - set(kind.base_filters) - {"ordering", "before_id"}):
+        raise invalid({f"filter.{name}": ["There is no such parameter."] for name in unknown})
+    data = MultiValueDict(
+        {name: [text(v) for v in (value if isinstance(value, list) else [value])]
+         for name, value in values.items()}
+    )  # fmt: skip
+    asked = kind(data=data, queryset=rows, request=request)
+    if not asked.is_valid():
+        raise invalid({f"filter.{name}": list(told) for name, told in asked.errors.items()})
+    return asked.qs
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise invalid({"filter": ["Values are text, whole numbers, or lists of them."]})
+
+
+def each(rows: Any, values: Mapping[str, Any], verb: Verb) -> dict[str, Any]:
+    """One after another, each in its own transaction: what one refuses does not undo another."""
+    dry = values.get("dry_run", False)
+    after = values.get("after_id", 0)
+    found = list(rows.filter(pk__gt=after).order_by("pk")[: MOST + 1])
+    results = []
+    for row in found[:MOST]:
+        try:
+            outcome, detail, run = verb(row, dry)
+        except ApiError as error:
+            outcome, detail, run = REFUSED, error.message, None
+        results.append({"id": row.pk, "outcome": outcome, "detail": detail, "run_id": run})
+    return {
+        "action": values["action"],
+        "dry_run": dry,
+        "matched": len(results),
+        "changed": sum(result["outcome"] == CHANGED for result in results),
+        "results": results,
+        "next_after_id": results[-1]["id"] if len(found) > MOST else None,
+    }

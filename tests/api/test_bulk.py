@@ -1,0 +1,159 @@
+import pytest
+
+from cronjob.api import bulk
+from runs.models import TaskRun
+from runs.states import Status
+from tasks.changes import Change
+from tasks.models import Task
+from tests import marks
+from tests.factories import make_api, make_run, make_task
+
+pytestmark = marks.both
+
+
+@pytest.fixture
+def operator(db):
+    return make_api("operate", name="ops")
+
+
+def told(answer):
+    assert answer.status_code == 200, answer.json()
+    body = answer.json()
+    return {row["id"]: row["outcome"] for row in body["results"]}
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(operator):
+    off, on = make_task(status="DISABLED"), make_task()
+    asked = {"filter": {"all": True}, "action": "enable", "dry_run": True}
+    answer = operator.post("tasks/bulk", asked)
+    assert told(answer) == {off.pk: "changed", on.pk: "unchanged"}
+    assert (answer.json()["matched"], answer.json()["changed"]) == (2, 1)
+    assert not Task.objects.filter(pk=off.pk, status="ENABLED").exists()
+    del asked["dry_run"]
+    assert told(operator.post("tasks/bulk", asked)) == told(answer)
+    assert Task.objects.filter(status="ENABLED").count() == 2
+
+
+def test_disabling_many_says_who_and_why_in_each_log(operator):
+    tasks = [make_task(tags=["nightly"]) for _ in range(3)]
+    other = make_task()
+    asked = {"filter": {"tag": "nightly"}, "action": "disable", "reason": "deploy"}
+    assert told(operator.post("tasks/bulk", asked)) == {task.pk: "changed" for task in tasks}
+    other.refresh_from_db()
+    assert other.status == "ENABLED"
+    log = Change.objects.filter(task__in=tasks).values_list("who", "verb", "reason")
+    assert list(log) == [("key ops", "DISABLE", "deploy")] * 3
+
+
+def test_triggering_many_makes_a_run_of_each_that_may(operator):
+    free, full = make_task(), make_task(concurrency_policy="SKIP")
+    make_run(task=full, status=Status.RUNNING, slot=1)
+    answer = operator.post("tasks/bulk", {"filter": {"all": True}, "action": "trigger"})
+    assert told(answer) == {free.pk: "changed", full.pk: "refused"}
+    first, second = answer.json()["results"]
+    assert TaskRun.objects.get(pk=first["run_id"]).task == free
+    assert "slots of the task are taken" in second["detail"]
+
+
+def test_tags_are_added_and_taken_away(api):
+    task = make_task(tags=["a", "b"])
+    asked = {
+        "filter": {"ids": [task.pk]}, "action": "tag", "add_tags": ["c"], "remove_tags": ["a"],
+    }  # fmt: skip
+    assert told(api.post("tasks/bulk", asked)) == {task.pk: "changed"}
+    task.refresh_from_db()
+    assert task.tags == ["b", "c"]
+    assert told(api.post("tasks/bulk", asked)) == {task.pk: "unchanged"}
+
+
+def test_a_task_that_would_have_too_many_tags_is_refused_alone(api):
+    full, free = make_task(tags=[f"t{n}" for n in range(50)]), make_task()
+    asked = {"filter": {"all": True}, "action": "tag", "add_tags": ["more"]}
+    assert told(api.post("tasks/bulk", asked)) == {full.pk: "refused", free.pk: "changed"}
+
+
+def test_deleting_many(api):
+    keep, go = make_task(name="keep"), make_task(name="temp 1")
+    assert told(api.post("tasks/bulk", {"filter": {"name": "temp"}, "action": "delete"})) == {
+        go.pk: "changed"
+    }
+    assert list(Task.objects.live()) == [keep]
+
+
+@pytest.mark.parametrize("action", ["tag", "delete"])
+def test_what_changes_tasks_needs_the_scope_for_it(operator, action):
+    make_task()
+    asked = {"filter": {"all": True}, "action": action, "add_tags": ["x"]}
+    answer = operator.post("tasks/bulk", asked)
+    assert (answer.status_code, answer.json()["code"]) == (403, "FORBIDDEN")
+    assert Task.objects.live().count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"action": "delete"}, "filter"),
+        ({"filter": {}, "action": "delete"}, "filter"),
+        ({"filter": {"all": False}, "action": "delete"}, "filter"),
+        ({"filter": {"colour": "red"}, "action": "delete"}, "filter.colour"),
+        ({"filter": {"status": "ON"}, "action": "delete"}, "filter.status"),
+        ({"filter": {"name": {"x": 1}}, "action": "delete"}, "filter"),
+        ({"filter": {"ids": ["1"]}, "action": "delete"}, "filter.ids"),
+        ({"filter": {"ids": 1}, "action": "delete"}, "filter.ids"),
+        ({"filter": {"all": True}, "action": "explode"}, "action"),
+        ({"filter": {"all": True}, "action": "tag"}, "add_tags"),
+        ({"filter": {"all": True}, "action": "tag", "add_tags": ["a b"]}, "add_tags"),
+        ({"filter": {"all": True}, "action": "delete", "dryrun": True}, "dryrun"),
+    ],
+)
+def test_what_is_not_understood_is_refused_before_anything_is_done(api, body, field):
+    make_task()
+    answer = api.post("tasks/bulk", body)
+    assert (answer.status_code, list(answer.json()["fields"])) == (400, [field])
+    assert Task.objects.live().count() == 1
+
+
+def test_more_than_one_request_takes_goes_on_where_it_ended(api, monkeypatch):
+    monkeypatch.setattr(bulk, "MOST", 2)
+    tasks = [make_task().pk for _ in range(5)]
+    asked, seen = {"filter": {"all": True}, "action": "disable"}, []
+    while True:
+        answer = api.post("tasks/bulk", asked).json()
+        seen.append([row["id"] for row in answer["results"]])
+        if answer["next_after_id"] is None:
+            break
+        asked["after_id"] = answer["next_after_id"]
+    assert seen == [tasks[:2], tasks[2:4], tasks[4:]]
+
+
+def test_many_runs_are_canceled_or_refused_one_by_one(operator):
+    task = make_task()
+    waiting, over = make_run(task=task), make_run(task=task, status=Status.SUCCESS)
+    make_run()
+    asked = {"filter": {"task_id": task.pk}, "action": "cancel", "reason": "stop", "dry_run": True}
+    wanted = {waiting.pk: "changed", over.pk: "refused"}
+    assert told(operator.post("runs/bulk", asked)) == wanted
+    waiting.refresh_from_db()
+    assert waiting.status == Status.SCHEDULED
+    assert told(operator.post("runs/bulk", asked | {"dry_run": False})) == wanted
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.reason) == (Status.CANCELED, "stop")
+
+
+def test_many_runs_are_replayed(operator):
+    failed = [make_run(status=status) for status in (Status.FAILED, Status.TIMEOUT)]
+    make_run(status=Status.SUCCESS)
+    asked = {"filter": {"status": ["FAILED", "TIMEOUT"]}, "action": "replay"}
+    answer = operator.post("runs/bulk", asked)
+    assert told(answer) == {run.pk: "changed" for run in failed}
+    made = {row["run_id"] for row in answer.json()["results"]}
+    assert set(TaskRun.objects.filter(trigger="REPLAY").values_list("pk", flat=True)) == made
+
+
+def test_open_runs_in_a_span_of_time_are_found_as_in_the_list(operator):
+    early, late = make_run(), make_run()
+    since = late.scheduled_time.isoformat()
+    asked = {"filter": {"outcome": "open", "from": since}, "action": "cancel"}
+    assert told(operator.post("runs/bulk", asked)) == {late.pk: "changed"}
+    early.refresh_from_db()
+    assert early.status == Status.SCHEDULED
