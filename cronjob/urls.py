@@ -13,6 +13,7 @@ from callbacks.reading_api import CallbackView, CallbackViewSet, RunCallbackView
 from cronjob import demo, probes
 from cronjob.api import docs, errors
 from runs.api import PauseView, ResumeView, RunViewSet, TaskRunViewSet
+from tasks import ksana
 from tasks.api import TaskViewSet
 
 
@@ -39,6 +40,8 @@ register_converter(Digits, "digits")
 CALLBACKS: dict[str, Any] = {"get": "list", "post": "post", "put": "put", "patch": "patch"}
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+ksana_router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+ksana_router.register("jobs", ksana.JobViewSet, basename="job")
 router.register("tasks", TaskViewSet, basename="task")
 router.register("runs", RunViewSet, basename="run")
 
@@ -64,6 +67,8 @@ urlpatterns: list[Any] = [
     path("api/v1/pause", PauseView.as_view(), name="pause"),
     path("api/v1/resume", ResumeView.as_view(), name="resume"),
     path("api/v1/", include(router.urls)),
+    path("health", ksana.health),
+    path("", include(ksana_router.urls)),
 ]
 if settings.CRONJOB_DEMO:
     urlpatterns.append(path("demo/echo", demo.echo))

@@ -40,7 +40,10 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
         ids = [task.pk for task in tasks]
         newest = self.filter(task_id=models.OuterRef("pk")).order_by("-id").values("pk")[:1]
         wanted = Task.objects.filter(pk__in=ids).values(run=models.Subquery(newest))
-        shown = ("id", "task_id", "status", "scheduled_time", "end_time")  # never the bodies
+        shown = (
+            "id", "task_id", "status", "reason", "scheduled_time", "start_time", "end_time",
+            "error_message",
+        )  # fmt: skip  # never the bodies
         return {run.task_id: run for run in self.filter(pk__in=wanted).only(*shown)}
 
     def cancel_waiting(self, *, reason: str, now: datetime) -> int:

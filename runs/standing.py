@@ -129,6 +129,12 @@ def delete(task: Task, *, now: datetime, by: str = "") -> None:
     log("delete", task)
 
 
+def miss(task: Task, moment: datetime, *, now: datetime) -> None:
+    """A moment that had passed before anybody could know of it."""
+    span = misfire.Span(moment, moment, 1)
+    record([missed(task, span, schedule=task.schedule(), reason="misfire", now=now)])
+
+
 def held(task: Task) -> Task:
     """The task as it stands by now, kept as it is until the transaction ends."""
     now = Task.objects.select_for_update().get(pk=task.pk)

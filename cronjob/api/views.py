@@ -56,8 +56,8 @@ class Endpoint(APIView):
     def check_params(self, request: Request) -> None:
         known = set(self.params)
         if getattr(self, "action", None) == "list":
-            known |= set(self.paginator.params)  # type: ignore[attr-defined]
-            known |= set(self.filterset_class.base_filters)  # type: ignore[attr-defined]
+            known |= set(getattr(getattr(self, "paginator", None), "params", ()))
+            known |= set(getattr(getattr(self, "filterset_class", None), "base_filters", ()))
         if unknown := sorted(set(request.query_params) - known):
             problems = {name: ["There is no such parameter."] for name in unknown}
             raise invalid(problems)
