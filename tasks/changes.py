@@ -12,7 +12,7 @@ from django.db.models import Index
 
 from cronjob.lib import clock, duration
 from cronjob.lib.fields import one_of
-from tasks.rules import PUBLIC
+from tasks.rules import PUBLIC, RETRY_DEFAULTS
 
 if TYPE_CHECKING:
     from tasks.models import Task
@@ -81,9 +81,9 @@ def as_of(task: Task, values: dict[str, Any]) -> Task:
     return then
 
 
-def told(task: Task) -> dict[str, Any]:
-    """What people say of a task, in the words of the API, without its secrets."""
-    masked = task.masked()
+def told(task: Task, *, secrets: bool = False) -> dict[str, Any]:
+    """What people say of a task, in the words of the API; without its secrets unless asked."""
+    masked = {} if secrets else task.masked()
     return {
         PUBLIC.get(field.name, field.name): in_words(
             field.name, masked.get(field.name, getattr(task, field.name)), task
@@ -96,6 +96,8 @@ def told(task: Task) -> dict[str, Any]:
 def in_words(name: str, value: Any, task: Task) -> Any:
     if isinstance(value, datetime):
         return clock.text(value)
+    if name == "retry_policy":
+        return RETRY_DEFAULTS | value
     if name == "priority":
         return task.priority_name
     if name in PUBLIC and value is not None:

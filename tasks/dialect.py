@@ -113,6 +113,12 @@ def merged(job: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
+def new(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a task that is made by this job."""
+    values = DEFAULTS | values_of(job)
+    return values | {"retry_policy": RETRY | values.get("retry_policy", {})}
+
+
 def values_of(job: Mapping[str, Any], *, current: Task | None = None) -> dict[str, Any]:
     """What a checked job says, as the columns of a task; only of the parts that it has."""
     values: dict[str, Any] = {}

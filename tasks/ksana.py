@@ -150,9 +150,7 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         job = self.given(request, JobSerializer)
         with transaction.atomic():
             now = clock.now()
-            values = dialect.values_of(job)
-            values["retry_policy"] = dialect.RETRY | values.get("retry_policy", {})
-            task = Task(**dialect.DEFAULTS | intake.scheduled(values, current=None))
+            task = Task(**intake.scheduled(dialect.new(job), current=None))
             if given := job.get("id"):
                 task.uuid = free(given)
             if not job.get("enabled", True):

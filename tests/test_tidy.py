@@ -24,10 +24,11 @@ EDGES = re.compile(r"(admin|api|ksana|due|urls|forms|serializers)\.py|apps\.py")
 OWNED = {
     "croniter": "tasks/cron.py",
     "unfold": "cronjob/console/",
-    "requests": "cronjob/lib/http.py",
+    "requests": ("cronjob/lib/http.py", "cronjob/client.py"),
     "urllib3": "cronjob/lib/http.py",
     "redis": "nodes/",
     "prometheus_client": "cronjob/lib/metrics.py",
+    "yaml": "tasks/exchange.py",
     "dj_database_url": "cronjob/lib/database.py",
 }
 BANNED = {

@@ -80,6 +80,18 @@ def parse(source: str) -> Template:
     return (_read if len(source) <= CACHED_LENGTH else _read.__wrapped__)(source)
 
 
+def literal(text: str) -> str:
+    """Return the template that renders as this text, whatever braces it holds."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def plain(source: str) -> str | None:
+    """Return the text that a template always renders as; None if it has names to fill in."""
+    parts = parse(source).parts
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if len(texts) == len(parts) else None
+
+
 @lru_cache(maxsize=1024)
 def _read(source: str) -> Template:
     parts: list[str | Placeholder] = []

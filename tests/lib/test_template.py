@@ -13,7 +13,7 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronjob.lib.template import CACHED_LENGTH, NAMES, TemplateError, parse
+from cronjob.lib.template import CACHED_LENGTH, NAMES, TemplateError, literal, parse, plain
 
 PARIS = ZoneInfo("Europe/Paris")
 VALUES: dict[str, object] = dict.fromkeys(NAMES, "é\n") | {
@@ -129,6 +129,20 @@ def test_any_text_can_be_a_value_or_a_literal(text: str) -> None:
     assert told("{{ task_name }}", task_name=text) == text
     assert json.loads(told("{{ task_name|tojson }}", task_name=text)) == text
     assert told(text.replace("{", "{{ '{' }}")) == text
+
+
+@given(HOSTILE)
+def test_any_text_can_be_written_as_a_template_and_read_back(text: str) -> None:
+    assert told(literal(text)) == text
+    assert plain(literal(text)) == text
+    assert "{{" in text or literal(text) == text
+
+
+@given(HOSTILE)
+def test_a_template_without_names_is_plain_and_one_with_names_is_not(source: str) -> None:
+    assert plain("{{ run_id }}" + literal(source)) is None
+    with contextlib.suppress(TemplateError):
+        assert plain(source) == (None if parse(source).names else told(source))
 
 
 @given(MOMENTS, FORMATS, st.timezones())

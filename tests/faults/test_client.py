@@ -1,0 +1,141 @@
+"""The client and the documents' own commands, against the product as a user starts it."""
+
+import json
+import subprocess
+
+import pytest
+import requests
+
+from cronjob import client as clients
+from cronjob.client import Client, CronjobError, StillRunning
+from runs.serializers import RunRowSerializer, RunSerializer
+from runs.states import FINAL
+from tasks.serializers import TaskSerializer
+from tests.processes import origin, up
+from tests.target import Target
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with up(tmp_path_factory.mktemp("client"), "--no-demo") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def target():
+    with Target() as one:
+        yield one
+
+
+@pytest.fixture
+def client(server):
+    key = server.until(r"API key +(cj_\S+)\n")[1]
+    with Client(origin(server), key) as one:
+        yield one
+
+
+def test_the_types_are_those_of_the_api():
+    assert set(clients.FINAL) == set(FINAL)
+    for typed, told in (
+        (clients.Task, TaskSerializer),
+        (clients.RunRow, RunRowSerializer),
+        (clients.Run, RunSerializer),
+    ):
+        assert set(typed.__annotations__) == set(told().get_fields()), typed
+
+
+def test_a_task_is_made_triggered_and_waited_for(client, target):
+    task = client.create_task(
+        name="report", schedule_kind="MANUAL", target_url=target.url("/status/200")
+    )
+    run = client.trigger_and_wait(task["id"], override_body="x")
+    assert (run["status"], run["response_code"], run["task_name"]) == ("SUCCESS", 200, "report")
+    assert client.task(task["id"])["last_run"]["id"] == run["id"]
+    again = client.wait(client.replay(run["id"]))
+    assert (again["trigger"], again["scheduled_time"]) == ("REPLAY", run["scheduled_time"])
+    assert [row["id"] for row in client.runs(task=task["id"])] == [again["id"], run["id"]]
+    assert client.trigger(task["id"], key="k") == client.trigger(task["id"], key="k")
+
+
+def test_waiting_has_an_end_and_a_run_can_be_canceled(client, target):
+    task = client.create_task(
+        name="slow", schedule_kind="MANUAL", target_url=target.url("/slow?seconds=30")
+    )
+    with pytest.raises(StillRunning) as still:
+        client.trigger_and_wait(task["id"], seconds=0.5)
+    run = still.value.run["id"]
+    client.cancel(run, reason="enough")
+    assert client.wait(run)["reason"] == "enough"
+    with pytest.raises(CronjobError) as refused:
+        client.cancel(run)
+    assert (refused.value.status, refused.value.code) == (409, "INVALID_STATE")
+
+
+def test_lists_go_on_to_their_end(client):
+    names = {f"page {number}" for number in range(5)}
+    for name in names:
+        client.create_task(name=name, schedule_kind="MANUAL", target_url="http://127.0.0.1:9/")
+    listed = list(client.tasks(name="page", page_size=2))
+    assert {task["name"] for task in listed} == names
+    client.update_task(listed[0]["id"], description="new")
+    client.disable(listed[0]["id"], reason="why not")
+    task = client.task(listed[0]["id"])
+    assert (task["description"], task["status"]) == ("new", "DISABLED")
+    client.enable(task["id"])
+    client.delete_task(task["id"])
+    with pytest.raises(CronjobError):
+        client.task(task["id"])
+    assert client.next(listed[1]["id"]) == []
+    assert len(client.preview(every="5m", count=3)) == 3
+    assert client.explain(listed[1]["id"], "2020-01-01T00:00:00Z")["verdict"] == "NOT_YET_MADE"
+
+
+# The quick check of the service's first document, one curl after another, each with the key.
+SCRIPT = [
+    ("POST", "tasks", {"name": "t1", "description": "d", "cron_expr": "*/20 * * * * *",
+                       "exec_type": "SYNC", "http_method": "GET", "timeout_seconds": 5}),
+    ("GET", "tasks", None),
+    ("POST", "tasks/1/trigger", None),
+    ("GET", "tasks/1/runs", None),
+    ("GET", "runs/1", None),
+    ("POST", "runs/1/cancel", None),
+    ("PATCH", "tasks/1/disable", None),
+    ("PATCH", "tasks/1/enable", None),
+    ("PATCH", "tasks/1", {"cron_expr": "*/10 * * * * *"}),
+    ("DELETE", "tasks/1", None),
+]  # fmt: skip
+
+
+def test_the_quick_check_by_curl_gives_what_it_says(tmp_path, target):
+    told = []
+    with up(tmp_path, "--no-demo") as server:
+        key = server.until(r"API key +(cj_\S+)\n")[1]
+        for method, path, body in SCRIPT:
+            command = ["curl", "-sS", "-X", method, f"{origin(server)}/api/v1/{path}"]
+            command += ["-H", f"Authorization: Bearer {key}", "-w", "\n%{http_code}"]
+            if body is not None:
+                where = {"target_url": target.url("/slow?seconds=20")} if method == "POST" else {}
+                data = json.dumps(body | where)
+                command += ["-H", "Content-Type: application/json", "-d", data]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+            text, _, code = done.stdout.rpartition("\n")
+            told.append((int(code), json.loads(text)))
+    assert [code for code, _ in told] == [201, 200, 202, 200, 200, 200, 200, 200, 200, 200]
+    made, tasks, asked, runs, run, canceled, off, on, edited, deleted = (body for _, body in told)
+    assert (made["id"], made["name"], made["cron_expr"]) == (1, "t1", "*/20 * * * * *")
+    assert [task["name"] for task in tasks["results"]] == ["t1"]
+    assert asked["run_id"] in [run["id"] for run in runs["results"]]
+    assert (run["id"], run["task_id"]) == (1, 1)
+    assert canceled == {"run_id": 1, "status": "CANCELED"}
+    assert (off, on) == ({"status": "DISABLED"}, {"status": "ENABLED"})
+    assert (edited["cron_expr"], deleted) == ("*/10 * * * * *", {"deleted": True})
+
+
+def test_a_server_that_is_gone_is_said_to_be_gone():
+    with (
+        Client("http://127.0.0.1:9", "k", timeout=1) as nobody,
+        pytest.raises(requests.ConnectionError),
+    ):
+        nobody.task(1)
