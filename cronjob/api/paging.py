@@ -48,13 +48,14 @@ class Pages(BasePagination):
         return replace_query_param(url, "page", self.page - 1)
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        link = {"type": ["string", "null"], "format": "uri"}
+        link = {"type": ["string", "null"], "format": "uri", "example": None}
+        told, more = f"Exact up to {COUNT_MAX}.", "There are more than counted."
         return {
             "type": "object",
             "required": ["count", "next", "previous", "results"],
             "properties": {
-                "count": {"type": "integer", "description": f"Exact up to {COUNT_MAX}."},
-                "count_capped": {"type": "boolean", "description": "There are more than counted."},
+                "count": {"type": "integer", "description": told, "example": 1},
+                "count_capped": {"type": "boolean", "description": more, "example": False},
                 "next": link,
                 "previous": link,
                 "results": schema,

@@ -4,10 +4,11 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
 from cronjob.api.errors import CODES
+from cronjob.api.examples import EXAMPLES
 from cronjob.api.keys import needed
 
 
@@ -33,9 +34,32 @@ class BearerScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "A key from `createkey`."}
 
 
+def one_of(answer: Any) -> Any:
+    """Of a list its one row: the description puts the list around it again."""
+    rows = answer.get("results", answer) if isinstance(answer, dict) else answer
+    return rows[0] if isinstance(rows, list) else rows
+
+
 class Schema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         return []
+
+    def get_summary(self) -> str | None:
+        return EXAMPLES[self.get_operation_id()].summary
+
+    def get_examples(self) -> list[Any]:
+        """The body, and the answer to it."""
+        example = EXAMPLES[self.get_operation_id()]
+        told = []
+        if example.body is not None:
+            told.append(
+                OpenApiExample("request", example.body, request_only=True, media_type="*/*")
+            )
+        if example.answer is not None:
+            codes = ["200", "201", "202"]
+            row = one_of(example.answer)
+            told.append(OpenApiExample("answer", row, response_only=True, status_codes=codes))
+        return told
 
     def get_description(self) -> str:  # type: ignore[override]
         if not self.view.permission_classes:

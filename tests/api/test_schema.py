@@ -1,9 +1,15 @@
 import pytest
 from django.core.management import call_command
 
+from callbacks.models import AsyncCallback
 from cronjob.api.errors import CODES
+from cronjob.api.examples import EXAMPLES
+from runs.models import Pause
+from runs.states import Status
+from tasks.models import Task
 from tests import marks
-from tests.factories import Api
+from tests.callbacks.reports import make_async, pending
+from tests.factories import NOON, Api, make_run
 
 pytestmark = marks.sqlite
 
@@ -43,6 +49,63 @@ def test_every_operation_tells_its_errors_and_its_scope(schema):
             assert {"400", "401", "403"} <= set(operation["responses"]), (path, verb)
             assert "Scope:" in operation["description"], (path, verb)
             assert operation["security"], (path, verb)
+
+
+def test_every_operation_has_a_summary_and_an_example(schema):
+    seen = {}
+    for path, verbs in schema["paths"].items():
+        for verb, operation in verbs.items():
+            seen[operation["operationId"]] = (path, verb)
+            assert operation["summary"], (path, verb)
+            for status in {"200", "201", "202"} & set(operation["responses"]):
+                content = operation["responses"][status]["content"]["application/json"]
+                assert content["examples"], (path, verb)
+            asked = operation.get("requestBody", {}).get("content", {})
+            assert all(kind["examples"] for kind in asked.values()), (path, verb)
+    assert set(seen) == set(EXAMPLES)
+
+
+@pytest.fixture
+def there(api):
+    """What the paths of the examples lead to."""
+    task = Task.objects.get(pk=api.post("tasks", EXAMPLES["tasks_create"].body).json()["id"])
+    Task.objects.filter(pk=task.pk).update(name="there", tags=["nightly"])
+    run, token = pending(make_async())
+    callback = AsyncCallback.objects.create(task_run=run, received_at=NOON, status="IGNORED")
+    over = make_run(task=task, status=Status.FAILED)
+    Pause.objects.create(tag="nightly", created_at=NOON)
+    return {"task": task, "run": run, "over": over, "token": token, "callback": callback}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_is_true(schema, api, there, name):
+    example = EXAMPLES[name]
+    ((path, verb, told),) = [
+        (path, verb, operation)
+        for path, verbs in schema["paths"].items()
+        for verb, operation in verbs.items()
+        if operation["operationId"] == name
+    ]
+    task, run = there["task"], there["run"]
+    run = there["over"] if "replay" in path else run
+    ids = {"/tasks/": task.pk, "/runs/": run.pk, "/jobs/": task.uuid}
+    ids["/callbacks/"] = there["callback"].pk if "{id}" in path else there["token"]
+    one = next((ids[part] for part in ids if f"{part}{{" in path), "")
+    body = example.body
+    if name == "report_by_ids":
+        body = body | {"task_id": run.task_id, "run_id": run.pk}
+    url = path.replace("{id}", str(one)).replace("{token}", str(one)) + f"?{example.query}"
+    answer = api.call(verb.upper(), url.rstrip("?"), body)
+    assert str(answer.status_code) in told["responses"], answer.json()
+    assert answer.status_code < 300, answer.json()
+    if example.answer is not None:
+        assert names(answer.json()) == names(example.answer)
+
+
+def names(told):
+    """What the object, or the first one of the list or page, has."""
+    rows = told.get("results", told) if isinstance(told, dict) else told
+    return set(rows[0] if isinstance(rows, list) else rows) - {"body_cut"}
 
 
 def test_the_codes_of_errors_are_described(schema):
