@@ -204,7 +204,12 @@ def test_every_test_that_the_guarantees_name_is_there():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CHANGELOG.md", "docs/architecture.md", "docs/guarantees.md"]
+    "name",
+    [
+        "README.md",
+        "CHANGELOG.md",
+        *(f"docs/{name}.md" for name in ("api", "architecture", "exchange", "guarantees", "ksana")),
+    ],
 )
 def test_links_between_documents_lead_somewhere(name):
     text = (ROOT / name).read_text()

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from django.core.management import call_command
 
@@ -49,6 +52,14 @@ def test_every_operation_tells_its_errors_and_its_scope(schema):
             assert {"400", "401", "403"} <= set(operation["responses"]), (path, verb)
             assert "Scope:" in operation["description"], (path, verb)
             assert operation["security"], (path, verb)
+
+
+def test_every_path_is_in_a_document(schema):
+    docs = Path(__file__).resolve().parent.parent.parent / "docs"
+    written = "".join((docs / name).read_text() for name in ("api.md", "ksana.md"))
+    told = set(re.findall(r"[A-Z] (/[a-z][^\s`?]*)", written))
+    for path in schema["paths"]:
+        assert path.removeprefix("/api/v1") in told, path
 
 
 def test_every_operation_has_a_summary_and_an_example(schema):
