@@ -56,7 +56,7 @@ class AsyncCallbackAdmin(base.ReadOnlyAdmin):
         number = search_term.strip().removeprefix("run").strip()
         if number.isascii() and number.isdigit() and len(number) < 19:
             return queryset.filter(task_run=int(number)), False
-        return queryset.filter(task_run__task__in=tasks_named(search_term)), False
+        return queryset.filter(task__in=tasks_named(search_term)), False
 
     @base.display(description="Run", ordering="task_run")
     def run(self, callback: AsyncCallback) -> str:

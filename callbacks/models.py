@@ -6,6 +6,7 @@ from django.db.models import Index
 from cronjob.lib.fields import one_of
 from cronjob.lib.limits import Counted
 from runs.models import TaskRun
+from tasks.models import Task
 
 
 class CallbackStatus(models.TextChoices):
@@ -17,6 +18,10 @@ class AsyncCallback(models.Model):
     """One report, and whether it counted."""
 
     task_run = models.ForeignKey(TaskRun, models.CASCADE, related_name="callbacks", db_index=False)
+    # The task of the run, so that the callbacks of a task are found without its runs.
+    task = models.ForeignKey(
+        Task, models.CASCADE, related_name="callbacks", db_index=False, null=True, editable=False
+    )
     attempt = models.PositiveIntegerField(default=0)
     received_at = models.DateTimeField()
     status = models.CharField(max_length=8, choices=CallbackStatus)
@@ -31,6 +36,8 @@ class AsyncCallback(models.Model):
         indexes = (
             # the callbacks of a run, in order
             Index(fields=("task_run", "id"), name="callback_of_run"),
+            # the callbacks of a task, newest first
+            Index(fields=("task", "-id"), name="callback_of_task"),
             # lists by time
             Index(fields=("received_at",), name="callback_by_time"),
         )

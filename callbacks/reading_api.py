@@ -23,7 +23,7 @@ from runs.models import TaskRun
 @between("received_at")
 class CallbackFilter(django_filters.FilterSet):
     run_id = IdFilter("task_run")
-    task_id = IdFilter("task_run__task")
+    task_id = IdFilter("task")
     status = django_filters.ChoiceFilter(choices=CallbackStatus.choices)
     before_id = IdFilter("pk", "lt", help_text="What comes after this one in the list.")
 

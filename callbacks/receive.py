@@ -179,7 +179,8 @@ def keep(
     also = tuple(name.lower() for name in run.task.secret_headers)
     status = CallbackStatus.IGNORED if ignored else CallbackStatus.RECEIVED
     AsyncCallback.objects.create(
-        task_run=run, attempt=attempt, received_at=now, status=status, reason=ignored[:256],
+        task_run=run, task_id=run.task_id, attempt=attempt, received_at=now, status=status,
+        reason=ignored[:256],
         headers=calls.shown_headers(headers, also, known),
         body=calls.shown(body, known, run.task.secret_paths),
     )  # fmt: skip

@@ -209,6 +209,12 @@ class TaskRun(models.Model):
             Index(fields=("scheduled_time",), name="run_by_time"),
             # lists by status, newest first
             Index(fields=("status", "-id"), name="run_by_status"),
+            # lists of what people asked for, and of what was caught up with: few among many
+            Index(
+                fields=("trigger", "-id"),
+                condition=~Q(trigger=Trigger.SCHEDULE),
+                name="run_by_trigger",
+            ),
             # prune, dashboard: final runs of a status by age
             Index(
                 fields=("status", "end_time"),

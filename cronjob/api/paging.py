@@ -21,12 +21,15 @@ class Pages(BasePagination):
         self.page = positive(request, "page", default=1)
         self.size = min(positive(request, "page_size", default=SIZE), SIZE_MAX)
         start = (self.page - 1) * self.size
-        # One row more than is shown tells whether there is a next page.
-        rows = list(queryset[start : start + self.size + 1])
+        rows = self.rows(queryset, start)
         self.more = len(rows) > self.size
         # Counting stops soon after the last number that is told.
         self.count = queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
         return rows[: self.size]
+
+    def rows(self, queryset: Any, start: int) -> list[Any]:
+        """One more than is shown tells whether there is a next page."""
+        return list(queryset[start : start + self.size + 1])
 
     def get_paginated_response(self, data: Any) -> Response:
         body: dict[str, Any] = {"count": min(self.count, COUNT_MAX)}
@@ -90,6 +93,13 @@ class DeepPages(Pages):
         rows = super().paginate_queryset(queryset, request, view)
         self.last = rows[-1].pk if rows else None
         return rows
+
+    def rows(self, queryset: Any, start: int) -> list[Any]:
+        """What is passed over is not read: an index alone counts it."""
+        if start == 0:
+            return super().rows(queryset, start)
+        keys = queryset.values_list("pk", flat=True)[start : start + self.size + 1]
+        return list(queryset.filter(pk__in=list(keys)))
 
     def next(self) -> str | None:
         url = self.request.build_absolute_uri()

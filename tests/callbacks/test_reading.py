@@ -15,7 +15,7 @@ pytestmark = marks.both
 
 def make_callback(run, **fields):
     values = {"attempt": 1, "received_at": NOON, "status": "RECEIVED", "body": "{}", **fields}
-    return AsyncCallback.objects.create(task_run=run, **values)
+    return AsyncCallback.objects.create(task_run=run, task_id=run.task_id, **values)
 
 
 def ids(answer):

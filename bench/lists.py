@@ -1,0 +1,160 @@
+"""What a page of a list costs in SQL when there are a million runs."""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.engine import database, say  # noqa: E402
+from bench.growth import plant  # noqa: E402
+from tests.processes import environment  # noqa: E402
+
+ROUNDS = 15
+MOST = 5.0  # milliseconds of SQL for a page, its count and what goes with it
+CALLBACKS = 5000
+HEAVY = ("request_body", "response_body", "body_template")
+
+# By what people ask for; {task} is one task, {old} and {new} are times at both ends.
+PAGES = {
+    "the newest runs": "runs",
+    "page 40": "runs?page=40&page_size=200",
+    "from a run far down": "runs?before_id={middle}",
+    "the runs of a task": "tasks/{task}/runs",
+    "of a task, failed": "tasks/{task}/runs?status=FAILED",
+    "of a task, in an hour": "tasks/{task}/runs?from={old}&to={old_hour}",
+    "that failed": "runs?outcome=failure",
+    "that are open": "runs?outcome=open",
+    "that were canceled (none)": "runs?status=CANCELED",
+    "of two states": "runs?status=FAILED&status=TIMEOUT",
+    "in the first hour": "runs?from={old}&to={old_hour}",
+    "since the last hour": "runs?from={new}",
+    "that failed since the last hour": "runs?from={new}&status=FAILED",
+    "that people asked for": "runs?trigger=MANUAL",
+    "that were caught up with (none)": "runs?trigger=CATCH_UP",
+    "tasks": "tasks",
+    "tasks by name": "tasks?name=copy 99",
+    "tasks of a tag": "tasks?tag=statistics",
+    "callbacks": "callbacks",
+    "callbacks of a task": "callbacks?task_id={task}",
+    "one run": "runs/{middle}",
+    "why it ran": "tasks/{task}/explain?at={old}",
+}
+
+
+def inside(tasks: int, runs: int) -> None:
+    import django
+
+    django.setup()
+    from django.conf import settings
+
+    settings.ALLOWED_HOSTS = ["testserver"]
+    first = plant(tasks, runs)
+    from runs.models import TaskRun
+    from tests.factories import make_api
+
+    some(first)
+    newest, oldest = TaskRun.objects.latest("id").pk, TaskRun.objects.earliest("id")
+    last = TaskRun.objects.order_by("-scheduled_time").values_list("scheduled_time", flat=True)[0]
+    api = make_api("read")
+    hour = timedelta(hours=1)
+    shown = {
+        "task": first, "middle": newest // 2, "old": stamp(oldest.scheduled_time),
+        "old_hour": stamp(oldest.scheduled_time + hour), "new": stamp(last - hour),
+    }  # fmt: skip
+    api.get("tasks")  # the first use of a key is written down
+    say(f"{tasks:,} tasks, {runs:,} runs, {CALLBACKS:,} callbacks; {ROUNDS} rounds.\n")
+    say("| page | rows | queries | SQL: median / worst |\n|---|---|---|---|")
+    worst = max(measured(api, name, path.format(**shown)) for name, path in PAGES.items())
+    say(f"\nThe worst median is {worst:.2f} ms.")
+    sys.exit(worst > MOST)
+
+
+def some(task: int) -> None:
+    """A few manual runs, and callbacks."""
+    from django.db import connection
+
+    from callbacks.models import AsyncCallback
+    from cronjob.lib import clock
+    from tests.factories import make_run
+
+    run = make_run(task_id=task, trigger="MANUAL", status="SUCCESS")
+    make_run(task_id=task, trigger="MANUAL", status="RUNNING")
+    callback = AsyncCallback.objects.create(
+        task_run=run, task_id=task, received_at=clock.now(), status="RECEIVED", body="x" * 2000
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO async_callbacks"
+            " (task_run_id, task_id, attempt, received_at, status, reason, headers_json, body)"
+            " SELECT task_run_id, task_id, attempt, received_at, status, reason, headers_json, body"
+            " FROM async_callbacks, generate_series(1, %s) WHERE id = %s",
+            [CALLBACKS, callback.pk],
+        )
+        cursor.execute("ANALYZE")
+
+
+def timing(took: list[float]) -> Any:
+    def wrapper(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            took.append(time.perf_counter() - begun)
+
+    return wrapper
+
+
+def stamp(at: Any) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def measured(api: Any, name: str, path: str) -> float:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    spent, rows, queries = [], 0, 0
+    for _ in range(ROUNDS):
+        took: list[float] = []
+        with connection.execute_wrapper(timing(took)), CaptureQueriesContext(connection) as seen:
+            answer = api.get(path)
+        assert answer.status_code == 200, answer.json()
+        told = answer.json()
+        rows, queries = len(told.get("results", [0])), len(seen.captured_queries)
+        listed = "results" in told
+        asked = [query["sql"] for query in seen.captured_queries]
+        assert not (listed and any(f'"{column}"' in sql for column in HEAVY[:2] for sql in asked))
+        spent.append(sum(took) * 1000)
+    median = statistics.median(spent)
+    say(f"| {name} | {rows} | {queries} | {median:.2f} / {max(spent):.2f} ms |")
+    return median
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of it")
+    parser.add_argument("--inside", nargs=2, type=int, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.inside:
+        return inside(*chosen.inside)
+    sizes = (1000, 100_000) if chosen.quick else (1000, 1_000_000)
+    begun = time.monotonic()
+    with database("postgresql") as (place, variables):
+        command = [sys.executable, "-W", "ignore", __file__, "--inside", *map(str, sizes)]
+        named = {"DJANGO_SETTINGS_MODULE": "cronjob.settings", **variables}
+        done = subprocess.run(command, cwd=ROOT, env=environment(place, **named), check=False)
+    spent = (time.monotonic() - begun) / 60
+    say(f"Python {platform.python_version()}, {os.cpu_count()} cores; {spent:.1f} min.")
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
