@@ -9,12 +9,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.urls import path
+from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from cronjob.console import base
 from cronjob.lib import clock, duration
 from runs import standing, trigger
+from tasks.changes import Change
 from tasks.forms import ScheduleForm, TaskForm
 from tasks.models import (
     EXAMPLES,
@@ -279,3 +281,45 @@ class TaskAdmin(base.ConsoleAdmin):
         for task in changed:
             standing.disable(task, reason="", now=clock.now(), by=f"user {request.user}")
         self.message_user(request, f"Disabled {len(changed)} tasks.", messages.SUCCESS)
+
+
+@admin.register(Change)
+class ChangeAdmin(base.ReadOnlyAdmin):
+    """Who changed what of a task, and when."""
+
+    list_display = ("at", "of", "verb", "who", "what", "version", "reason")
+    list_display_links = ("at",)
+    list_filter = (("verb", base.ChoicesDropdownFilter), "at")
+    list_select_related = ("task",)
+    search_fields = ("task__name",)
+    search_help_text = "A part of a task's name"
+    heavy = ("old", "values", *(f"task__{name}" for name in ("headers", "body_template", "work")))
+    ordering = ("-id",)
+    empty_text = "No change yet. What is made, edited or disabled is written down here."
+    fields = ("at", "of", "verb", "who", "reason", "version", "old", "new")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Change], search_term: str
+    ) -> tuple[QuerySet[Change], bool]:
+        """The tasks are found first: their logs have an index."""
+        if not search_term:
+            return queryset, False
+        named = Task.objects.filter(name__icontains=search_term).values_list("pk", flat=True)
+        return queryset.filter(task__in=list(named[:200])), False
+
+    @base.display(description="Task", ordering="task")
+    def of(self, change: Change) -> str:
+        if change.task.deleted:
+            return change.task.name
+        place = reverse("admin:tasks_task_change", args=(change.task_id,))
+        return format_html('<a href="{}">{}</a>', place, change.task.name)
+
+    @base.display(description="What")
+    def what(self, change: Change) -> str:
+        return ", ".join(change.new) or "-"
+
+    def has_view_permission(self, request: HttpRequest, obj: Change | None = None) -> bool:
+        return request.user.has_perm("tasks.view_task")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)

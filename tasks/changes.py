@@ -44,6 +44,7 @@ class Change(models.Model):
 
     class Meta:
         db_table = "task_changes"
+        default_permissions = ()  # who may see a task may see what was changed of it
         constraints = (one_of("verb", Verb.values, name="change_verb"),)
         indexes = (Index(fields=("task", "-id"), name="change_of_task"),)  # the log of a task
 

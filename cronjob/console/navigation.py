@@ -27,6 +27,7 @@ def items(request: HttpRequest) -> list[dict[str, Any]]:
         group(
             "Scheduling",
             place("Tasks", "schedule", "admin:tasks_task_changelist", "tasks.view_task"),
+            place("Changes", "history", "admin:tasks_change_changelist", "tasks.view_task"),
             place("Runs", "play_circle", "admin:runs_taskrun_changelist", "runs.view_taskrun"),
             place(
                 "Callbacks",

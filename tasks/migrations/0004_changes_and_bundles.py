@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "task_changes",
+                "default_permissions": (),
                 "indexes": [models.Index(fields=["task", "-id"], name="change_of_task")],
                 "constraints": [
                     models.CheckConstraint(

@@ -14,6 +14,7 @@ PAGES = {
     "/admin/tasks/task/add/": "If it overlaps or fails",
     "/admin/runs/taskrun/": "Runs",
     "/admin/callbacks/asynccallback/": "No callback yet",
+    "/admin/tasks/change/": "demo: every ten seconds",
     "/admin/api/apikey/": "first key",
     "/admin/api/apikey/add/": "Give as little as does the work",
     "/admin/auth/user/": "admin",

@@ -9,6 +9,7 @@ from callbacks.models import AsyncCallback
 from cronjob.api.models import ApiKey
 from runs.models import TaskRun
 from runs.states import ErrorKind, Status, Trigger
+from tasks.changes import Change, Verb, note
 from tasks.models import Task
 from tests.factories import MINUTE, NOON, make_key, make_run, make_task, make_user
 
@@ -94,6 +95,9 @@ def make_runs_of_every_kind(task):
 def fill():
     """Make them all; the rows of each model that the console shows, newest state."""
     make_runs_of_every_kind(make_tasks_of_every_kind())
+    for verb, task in itertools.product(("CREATE", "EDIT"), Task.objects.all()):
+        changed = ["target_url", "headers"] if verb == "EDIT" else []
+        note(task, Verb(verb), by="user <b>anna</b>", now=NOON, before=task, changed=changed)
     run = TaskRun.objects.first()
     for status in ("RECEIVED", "IGNORED"):
         AsyncCallback.objects.create(
@@ -106,5 +110,5 @@ def fill():
 
 
 def rows():
-    shown = (Task, TaskRun, AsyncCallback, ApiKey, User, Group)
+    shown = (Task, Change, TaskRun, AsyncCallback, ApiKey, User, Group)
     return {model: list(model.objects.order_by("pk")) for model in shown}

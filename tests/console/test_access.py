@@ -5,6 +5,7 @@ from django.test import Client
 
 from callbacks.models import AsyncCallback
 from runs.models import TaskRun
+from tasks.changes import Change
 from tasks.models import Task
 from tests import marks
 from tests.console import house
@@ -205,7 +206,7 @@ def expected(url):
         return (302, 404)  # models that have a page of their own, and those that have none
     if verb.isdigit():
         return (302,)  # to the page of the row
-    written = url.startswith((place(TaskRun), place(AsyncCallback)))
+    written = url.startswith((place(TaskRun), place(AsyncCallback), place(Change)))
     kept = written or url.startswith("/admin/api/apikey/")
     forbidden = (written and verb == "add") or (kept and verb == "delete")
     return (403 if forbidden else ANSWERS.get(url, 200),)
