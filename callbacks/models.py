@@ -38,6 +38,8 @@ class AsyncCallback(models.Model):
             Index(fields=("task_run", "id"), name="callback_of_run"),
             # the callbacks of a task, newest first
             Index(fields=("task", "-id"), name="callback_of_task"),
+            # lists by status, newest first
+            Index(fields=("status", "-id"), name="callback_by_status"),
             # lists by time
             Index(fields=("received_at",), name="callback_by_time"),
         )

@@ -15,7 +15,7 @@ from callbacks.models import AsyncCallback, CallbackStatus
 from callbacks.serializers import BEGINNING, CallbackRowSerializer, CallbackSerializer
 from cronjob.api.errors import ApiError
 from cronjob.api.filters import IdFilter, between
-from cronjob.api.paging import DeepPages
+from cronjob.api.paging import DeepPages, Pages
 from cronjob.api.views import Endpoint
 from runs.models import TaskRun
 
@@ -34,7 +34,7 @@ class CallbackViewSet(IdsView, viewsets.GenericViewSet[AsyncCallback]):
     queryset = AsyncCallback.objects.order_by("-id")
     serializer_class = CallbackSerializer
     filterset_class = CallbackFilter
-    pagination_class = DeepPages
+    pagination_class: Any = DeepPages
 
     def check_params(self, request: Request) -> None:
         if reads(request):
@@ -50,13 +50,14 @@ class CallbackViewSet(IdsView, viewsets.GenericViewSet[AsyncCallback]):
 
 
 class RunCallbackFilter(CallbackFilter):
-    run_id = task_id = None  # type: ignore[assignment]  # the path says which
+    run_id = task_id = before_id = None  # type: ignore[assignment]  # the path says which
 
 
 class RunCallbackViewSet(CallbackViewSet):
     """The callbacks of one run, in the order in which they came."""
 
     filterset_class = RunCallbackFilter
+    pagination_class = Pages  # they are few, and the oldest comes first
 
     def get_queryset(self) -> QuerySet[AsyncCallback]:
         return AsyncCallback.objects.filter(task_run=self.kwargs["id"]).order_by("id")

@@ -155,6 +155,7 @@ class Client:
         self.base = f"{url.rstrip('/')}/api/v1"
         self.timeout = timeout
         self.session = requests.Session()
+        self.session.trust_env = False  # a .netrc would take the place of the key
         self.session.headers["Authorization"] = f"Bearer {key}"
 
     def __enter__(self) -> Self:
@@ -280,7 +281,8 @@ class Client:
             else:
                 if answer.status_code not in (429, 502, 503) or not tries_left:
                     return said(answer)
-                NEVER.wait(min(float(answer.headers.get("Retry-After", 1)), self.timeout))
+                asked = answer.headers.get("Retry-After", "")
+                NEVER.wait(min(float(asked) if asked.isdigit() else 1.0, self.timeout))
         raise AssertionError("the last try answers or raises")
 
 

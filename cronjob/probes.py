@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 
 from cronjob import __version__
-from cronjob.api.errors import ApiError, plain
+from cronjob.api.errors import ApiError, invalid, plain
 from cronjob.lib import clock, metrics
 from cronjob.middleware import local
 from runs.models import Process
@@ -52,6 +52,8 @@ def version(request: HttpRequest) -> HttpResponse:
 @probe
 def readyz(request: HttpRequest) -> HttpResponse:
     """503 without the database or with migrations to do; on the scheduler only if asked."""
+    if request.GET.get("require", "scheduler") != "scheduler":
+        return plain(invalid({"require": ["Only `scheduler` can be required."]}))
     found = {"database": "ok", "migrations": "ok", "scheduler": "degraded"}
     try:
         found["migrations"] = "ok" if migrated() else "pending"

@@ -123,8 +123,8 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, id: str) -> Response:
         """End it now, whatever it does; a call in flight is cut off."""
-        reason = self.given(request, ReasonSerializer).get("reason") or f"by {request.user}"
         run = self.get_object("task_id")
+        reason = self.given(request, ReasonSerializer).get("reason") or f"by {request.user}"
         try:
             trigger.cancel(run, reason=reason, now=clock.now())
         except trigger.NotPossible as error:
@@ -137,8 +137,8 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, id: str) -> Response:
         """The task as it is now, once more for the time that this run was for."""
-        values = self.given(request, BodySerializer)
         old = self.get_object("status", "task_id", "scheduled_time", "override_body", "force_async")
+        values = self.given(request, BodySerializer)
         with asked():
             run = trigger.replay(old, now=clock.now(), key=request_key(request), **values)
         return Response({"run_id": run.pk}, status=status.HTTP_202_ACCEPTED)
@@ -153,7 +153,7 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
         """Cancel or replay what a filter matches."""
         values = self.given(request, RunBulkSerializer)
         found = bulk.matching(TaskRun.objects.all(), RunFilter, values["filter"], request)
-        found = found.defer(*HEAVY, "template", "override_body")
+        found = found.select_related("task").defer(*HEAVY, "template", "override_body")
         verb = cancel_one if values["action"] == "cancel" else replay_one
         reason = values.get("reason") or f"by {request.user}"
         return Response(bulk.each(found, values, partial(verb, reason=reason)))
@@ -229,6 +229,8 @@ def replay_one(run: TaskRun, dry: bool, *, reason: str) -> bulk.Done:
     with asked():
         if run.status not in FINAL:
             raise trigger.NotPossible(f"The run is {run.status}; it is not over.")
+        if dry:
+            trigger.try_out(run.task, Trigger.REPLAY)
         made = None if dry else trigger.replay(run, now=clock.now()).pk
     return bulk.CHANGED, "", made
 

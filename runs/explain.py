@@ -240,7 +240,8 @@ def of_disabled(told: Explanation, off: tuple[Change | None, Change | None] | No
 
 def of_due(told: Explanation, task: Task) -> Explanation:
     if pauses.holds(pauses.tags(), task):
-        why = next(iter(Pause.objects.exclude(reason="").values_list("reason", flat=True)), "")
+        holding = Pause.objects.filter(tag__in=["", *task.tags]).exclude(reason="")
+        why = holding.values_list("reason", flat=True).first() or ""
         return told.say("PAUSED", f"Firing is paused{f': {why}' if why else ''}.")
     return told.say("DUE", "It is due, and no scheduler has come by yet. Is one running?")
 

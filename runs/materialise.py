@@ -83,6 +83,7 @@ def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
         return None
 
 
+@transaction.atomic
 def give_up(task: Task, *, now: datetime) -> None:
     """Nothing that would compute its schedule again: it would fail again."""
     reason = "its schedule could not be computed; the log says why"

@@ -21,6 +21,8 @@ from runs.states import (
 )
 from tasks.models import Priority, Task
 
+LOOK_BACK = 100  # runs of a task, for one that was called
+
 
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
     def waiting(self) -> "TaskRunQuerySet":
@@ -34,6 +36,12 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
     def parked(self) -> "TaskRunQuerySet":
         """What waits for a slot of its task, or for a pause to end: as run_parked knows it."""
         return self.filter(end_time=None, ready_at=None, deadline_at=None, callback_deadline=None)
+
+    def begun_of(self, tasks: "Iterable[Task]") -> "dict[int, TaskRun]":
+        """The last run of each task that was called, unless very many were not since then."""
+        latest = self.filter(task_id=models.OuterRef("task_id")).order_by("-id").values("pk")
+        recent = self.filter(start_time__isnull=False, pk__in=latest[:LOOK_BACK])
+        return recent.newest_of(tasks)
 
     def newest_of(self, tasks: Iterable[Task]) -> "dict[int, TaskRun]":
         """The newest run of each task, in one query for a whole page of them."""

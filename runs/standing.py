@@ -23,7 +23,7 @@ STANDING = ("status", "ended", "next_moment", "next_run_at")
 
 
 class NameTaken(Exception):
-    """Another live task has this name."""
+    """Another live task has this name, or another one this id."""
 
 
 @transaction.atomic
@@ -42,11 +42,11 @@ def create(task: Task, *, now: datetime, by: str = "") -> None:
 def edit(task: Task, *, now: datetime, by: str = "", reason: str = "") -> list[str]:
     """Save what was changed as the next version, which takes effect at once; the changed fields."""
     before = Task.objects.get(pk=task.pk)
+    if masking.origin(task.target_url) != masking.origin(before.target_url):
+        forget_secrets(task, before)
     changed = [name for name in EDITABLE if getattr(task, name) != getattr(before, name)]
     if not changed:
         return []
-    if host(task.target_url) != host(before.target_url):
-        forget_secrets(task, before)
     task.version += 1
     task.updated_at = now
     if set(changed) & set(SCHEDULE_FIELDS):
@@ -63,21 +63,17 @@ def edit(task: Task, *, now: datetime, by: str = "", reason: str = "") -> list[s
     return changed
 
 
-def host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].lower()
-
-
 def forget_secrets(task: Task, before: Task) -> None:
     """Secrets meant for one host do not go to another because somebody changed the URL."""
     shown = before.masked()["headers"]
-    secret = {name for name, value in shown.items() if value != before.headers[name]}
+    secret = {n.lower(): v for n, v in before.headers.items() if v != shown[n]}
     task.headers = {
-        name: value
-        for name, value in task.headers.items()
-        if not (name in secret and value == before.headers[name])
+        name: value for name, value in task.headers.items() if secret.get(name.lower()) != value
     }
-    if task.body_template == before.body_template:
-        task.body_template = masking.body(task.body_template, paths=task.secret_paths, mask="")
+    if paths := {*before.secret_paths, *task.secret_paths}:
+        task.body_template = masking.forgotten(
+            task.body_template, before.body_template, paths=sorted(paths)
+        )
 
 
 def save(task: Task) -> None:
@@ -85,9 +81,11 @@ def save(task: Task) -> None:
         with transaction.atomic():
             task.save()
     except IntegrityError as error:
-        namesakes = Task.objects.filter(live_name=task.name).exclude(pk=task.pk)
-        if not task.deleted and namesakes.exists():
+        others = Task.objects.exclude(pk=task.pk)
+        if not task.deleted and others.filter(live_name=task.name).exists():
             raise NameTaken(f"Another task is called “{task.name}”.") from error
+        if others.filter(uuid=task.uuid).exists():
+            raise NameTaken(f"The id {task.uuid} is taken.") from error
         raise
 
 
@@ -138,8 +136,8 @@ def miss(task: Task, moment: datetime, *, now: datetime) -> None:
 def held(task: Task) -> Task:
     """The task as it stands by now, kept as it is until the transaction ends."""
     now = Task.objects.select_for_update().get(pk=task.pk)
-    for field in (*STANDING, "disabled_reason", "version", "deleted", "anchor", *SCHEDULE_FIELDS):
-        setattr(task, field, getattr(now, field))
+    for field in Task._meta.concrete_fields:
+        setattr(task, field.attname, getattr(now, field.attname))
     return task
 
 

@@ -74,16 +74,30 @@ def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[An
             return earlier
     run.due_at = run.ready_at = run.created_at = run.updated_at = now
     run.priority, run.max_attempts = task.priority, task.retry_policy["max_retries"] + 1
-    if task.concurrency_policy == ConcurrencyPolicy.SKIP and needs_place(run):
-        places = Places([task.pk])
-        if not places.admits(run):
-            raise LimitReached(f"All {task.max_concurrency} slots of the task are taken.")
-        run.slot = places.free_slot(run)
+    run.slot = slot_for(run)
     run.save(force_insert=True)
     wakeup.schedulers()
     extra = {"action": run.trigger.lower(), "task_id": task.pk, "run_id": run.pk}
     logger.info("%s run of %s", run.trigger.lower(), task.name, extra=extra)
     return run
+
+
+def slot_for(run: TaskRun) -> int | None:
+    """The place it takes under SKIP; under other policies its claim gives it one."""
+    task = run.task
+    if task.concurrency_policy != ConcurrencyPolicy.SKIP or not needs_place(run):
+        return None
+    places = Places([task.pk])
+    if not places.admits(run):
+        raise LimitReached(f"All {task.max_concurrency} slots of the task are taken.")
+    return places.free_slot(run)
+
+
+def try_out(task: Task, kind: Trigger) -> None:
+    """Refuse what asking for a run would be refused; nothing is made."""
+    if task.deleted:
+        raise NotPossible("The task was deleted.")
+    slot_for(TaskRun(task=task, trigger=kind))
 
 
 def asked_before(run: TaskRun, *, now: datetime) -> TaskRun | None:

@@ -126,6 +126,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post", "patch"])
     def enable(self, request: Request, id: str) -> Response:
         """Fire again from now on; what passed meanwhile is not made up for."""
+        self.get_object()
         self.given(request, ReasonSerializer)
         with transaction.atomic():
             task = self.locked(request)
@@ -138,6 +139,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post", "patch"])
     def disable(self, request: Request, id: str) -> Response:
         """Runs that wait are canceled; those under way end by themselves."""
+        self.get_object()
         reason = self.given(request, ReasonSerializer).get("reason", "")
         with transaction.atomic():
             task = self.locked(request)
@@ -150,10 +152,11 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post"])
     def trigger(self, request: Request, id: str) -> Response:
         """One run now, also of a disabled task; under SKIP only if a slot is free."""
+        task = self.get_object()
         values, key = self.given(request, TriggerSerializer), request_key(request)
         try:
             with asked():
-                run = trigger.trigger(self.get_object(), now=clock.now(), key=key, **values)
+                run = trigger.trigger(task, now=clock.now(), key=key, **values)
         except ValueError as error:
             problems = {"force_async": [str(error)]}
             raise invalid(problems) from error
@@ -200,6 +203,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
         return task
 
     def edit(self, request: Request, *, partial: bool) -> Response:
+        self.get_object()  # a task that is gone is gone, whatever is said about it
         values = self.given(request, TaskSerializer, partial=partial)
         with transaction.atomic():
             now = clock.now()

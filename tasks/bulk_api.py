@@ -17,6 +17,7 @@ from cronjob.api.keys import allows, who
 from cronjob.lib import clock
 from runs import standing, trigger
 from runs.api import asked
+from runs.states import Trigger
 from tasks import rules
 from tasks.models import Task, TaskStatus
 
@@ -81,9 +82,10 @@ def disable(task: Task, dry: bool, *, values: Any, by: str) -> Done:
 
 
 def run(task: Task, dry: bool, *, values: Any, by: str) -> Done:
-    if dry:
-        return CHANGED, "", None
     with asked():
+        if dry:
+            trigger.try_out(task, Trigger.MANUAL)
+            return CHANGED, "", None
         return CHANGED, "", trigger.trigger(task, now=clock.now()).pk
 
 

@@ -57,9 +57,9 @@ def note(
     before: Task | None = None, changed: Iterable[str] = (),
 ) -> None:  # fmt: skip
     """Write down what was just done to a task; who may read it does not see its secrets."""
-    values = told(task)
+    values = told(task, before) if before else told(task)
     names = [PUBLIC.get(name, name) for name in changed]
-    old = told(before) if before else {}
+    old = told(before, task) if before else {}  # what is secret now was it before, too
     Change.objects.create(
         task=task, at=now, who=(by or SYSTEM)[:WHO_MAX], verb=verb, version=task.version,
         reason=reason[:256], old={name: old[name] for name in names},
@@ -82,9 +82,9 @@ def as_of(task: Task, values: dict[str, Any]) -> Task:
     return then
 
 
-def told(task: Task, *, secrets: bool = False) -> dict[str, Any]:
+def told(task: Task, *also: Task, secrets: bool = False) -> dict[str, Any]:
     """What people say of a task, in the words of the API; without its secrets unless asked."""
-    masked = {} if secrets else task.masked()
+    masked = {} if secrets else task.masked(*also)
     return {
         PUBLIC.get(field.name, field.name): in_words(
             field.name, masked.get(field.name, getattr(task, field.name)), task

@@ -20,6 +20,7 @@ UNITS = {
     "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3,
     "s": 1, "m": 60, "h": 3600, "d": 86400,
 }  # fmt: skip
+LONGEST = 10**12
 PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h|d)")
 
 
@@ -30,6 +31,8 @@ class BadJob(ValueError):
 def seconds(text: Any) -> float:
     """A duration as Go writes it, such as "1m30s", "1.5h" or "300ms"."""
     if isinstance(text, int | float) and not isinstance(text, bool):
+        if abs(text) > LONGEST:
+            raise BadJob(f"Must be at most {LONGEST} seconds.")
         return float(text)
     if isinstance(text, str) and text.strip() in ("0", ""):
         return 0.0
@@ -52,7 +55,8 @@ def written(span: float) -> str:
     if span == full:
         return duration.format(full)
     minutes = duration.format(full // 60 * 60) if full >= 60 else ""
-    return f"{minutes}{round(span - full // 60 * 60, 6):g}s"
+    rest = f"{span - full // 60 * 60:.6f}".rstrip("0")
+    return f"{minutes}{rest}s"
 
 
 def job_of(task: Task) -> dict[str, Any]:
@@ -127,13 +131,17 @@ def values_of(job: Mapping[str, Any], *, current: Task | None = None) -> dict[st
     if "http" in job:
         values |= http_values(job["http"], current)
     if "schedule" in job:
-        values |= schedule_values(job["schedule"])
+        new = schedule_values(job["schedule"])
+        when = ("schedule_kind", "run_at")
+        same = all(getattr(current, name, None) == new.get(name) for name in when)
+        values |= {} if same and new["schedule_kind"] == "ONCE" else new
     if "timeout" in job:
         values["timeout_seconds"] = job["timeout"]
     policy: dict[str, Any] = {}
     if "max_retries" in job:
         policy["max_retries"] = job["max_retries"]
-    if "retry_backoff" in job:
+    kept = current.retry_policy["initial_delay"] if current else None
+    if "retry_backoff" in job and job["retry_backoff"] != kept:
         policy |= {"initial_delay": job["retry_backoff"], "strategy": "fixed"}
     if policy:
         values["retry_policy"] = policy
@@ -142,19 +150,28 @@ def values_of(job: Mapping[str, Any], *, current: Task | None = None) -> dict[st
 
 def http_values(http: Mapping[str, Any], current: Task | None) -> dict[str, Any]:
     """Texts are sent as they stand; one that is shown to us unchanged stays what it is."""
-    shown = job_of(current)["http"] if current else {"url": None, "headers": {}, "body": None}
-    headers = {
-        name: current.headers[name]
-        if current and shown["headers"].get(name) == value
-        else template.literal(value)
-        for name, value in http.get("headers", {}).items()
-    }
-    values = {"http_method": http.get("method", "GET"), "headers": headers}
-    for ours, theirs in (("target_url", "url"), ("body_template", "body")):
-        text = http.get(theirs, "")
-        same = current is not None and shown[theirs] == text
-        values[ours] = getattr(current, ours) if same else template.literal(text)
-    return values
+    texts = {"target_url": http.get("url", ""), "body_template": http.get("body", "")}
+    headers = dict(http.get("headers", {}))
+    if current is None:
+        said = {name: template.literal(text) for name, text in texts.items()}
+        headers = {name: template.literal(text) for name, text in headers.items()}
+    else:
+        masked = current.masked()
+        said = {
+            name: as_said(text, getattr(current, name), masked[name])
+            for name, text in texts.items()
+        }
+        shown, known = masked["headers"], current.headers
+        headers = {
+            name: as_said(text, known.get(name, ""), shown.get(name, ""))
+            for name, text in headers.items()
+        }
+    return {"http_method": http.get("method", "GET"), "headers": headers} | said
+
+
+def as_said(text: str, current: str, masked: str) -> str:
+    """What was shown to whoever sends it back stays what it is, placeholders and secrets alike."""
+    return current if text in (verbatim(current), verbatim(masked)) else template.literal(text)
 
 
 def schedule_values(schedule: Mapping[str, Any]) -> dict[str, Any]:

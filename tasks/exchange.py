@@ -1,6 +1,7 @@
 """Tasks as a text that people keep beside their code: bundles in YAML and JSON, Ksana's file."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from tasks.models import Task
 
 BYTES_MAX = 10 * 2**20
 VERSION = 1
+NAME_MAX = 64
 FORMATS = ("yaml", "json", "ksana", "crontab")
 # What a bundle always says, since its default depends on where it is applied.
 ALWAYS = ("timezone", "connect_timeout_seconds", "timeout_seconds", "retry_policy")
@@ -31,7 +33,7 @@ class Bundle:
 # --- out ----------------------------------------------------------------------------------------
 
 
-def in_bundle(task: Task, *, secrets: bool) -> dict[str, Any]:
+def in_bundle(task: Task, *, bundle: str, secrets: bool) -> dict[str, Any]:
     """What a bundle says of a task: its name, and what differs from the defaults."""
     values, usual = told(task, secrets=secrets), told(Task(), secrets=True)
     kept = {
@@ -43,7 +45,8 @@ def in_bundle(task: Task, *, secrets: bool) -> dict[str, Any]:
         kept["schedule_kind"] = "MANUAL"
     if task.status == "DISABLED":
         kept["status"] = "DISABLED"
-    return {"name": kept.pop("name")} | kept
+    owner = {"bundle": task.bundle} if task.bundle not in ("", bundle) else {}
+    return {"name": kept.pop("name")} | owner | kept
 
 
 def written(name: str, tasks: Iterable[Mapping[str, Any]], *, form: str) -> str:
@@ -75,7 +78,8 @@ class Writer(yaml.SafeDumper):
         return True
 
     def text(self, value: str) -> yaml.Node:
-        style = "|" if "\n" in value else None
+        odd = any(letter in value for letter in "\r\x85\u2028\u2029")
+        style = '"' if odd else "|" if "\n" in value else None
         return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
@@ -95,7 +99,7 @@ def parsed(text: str, *, form: str) -> Any:
         return keepable.loads(text)
     except yaml.YAMLError as error:
         raise BadFile(f"It is not YAML: {' '.join(str(error).split())}.") from error
-    except RecursionError as error:
+    except (RecursionError, OverflowError) as error:
         raise BadFile("It is nested too deeply.") from error
     except ValueError as error:
         raise BadFile(f"It is not {form.upper()}: {error}.") from error
@@ -108,10 +112,13 @@ def bundle_of(value: Any, *, name: str) -> Bundle:
         raise BadFile(f"It holds what no bundle has: {', '.join(unknown)[:200]}.")
     if value.get("version", VERSION) != VERSION:
         raise BadFile(f"It is of version {value['version']}; this reads version {VERSION}.")
-    named = value.get("bundle", name)
-    if not isinstance(named, str) or not 0 < len(named) <= 64 or not named.isprintable():
-        raise BadFile("`bundle` must be a name of at most 64 characters.")
-    return Bundle(named, value["tasks"])
+    return Bundle(checked_name(value.get("bundle", name)), value["tasks"])
+
+
+def checked_name(name: Any) -> str:
+    if not isinstance(name, str) or len(name) > NAME_MAX or not name.isprintable():
+        raise BadFile(f"`bundle` must be a name of at most {NAME_MAX} characters.")
+    return name
 
 
 def jobs_of(value: Any) -> list[Any]:
@@ -142,7 +149,17 @@ class Reader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+# Neither a time nor 1:30 nor 010 is a number to people.
+OURS = ("timestamp", "int", "float")
 Reader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
+    first: [(tag, pattern) for tag, pattern in known if not tag.endswith(OURS)]
     for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+Reader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9]*)$"), list("-+0123456789")
+)
+Reader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)

@@ -22,6 +22,7 @@ from runs.serializers import ROW
 from tasks import intake
 from tasks.changes import Change
 from tasks.models import Task
+from tasks.schedule import EARLIEST, LATEST
 from tasks.serializers import (
     ChangeSerializer,
     ExplainedSerializer,
@@ -53,12 +54,15 @@ class History:
     @action(detail=True, methods=["post"])
     def restore(self: Any, request: Request, id: str) -> Response:
         """Make the task what it was in an earlier version; its secrets stay what they are."""
+        self.get_object()
         version = self.given(request, RestoreSerializer)["version"]
         with transaction.atomic():
             now, task = clock.now(), self.locked(request)
             values = self.of_version(task, version)
             planned = task.run_at
-            new = intake.scheduled(values, current=None) | intake.unmasked(values, task)
+            new = intake.scheduled(values, current=None)
+            new |= intake.unmasked(values, task)
+            new |= intake.secrets_kept(new, task)
             for name, value in new.items():
                 setattr(task, name, value)
             intake.check(task, now=now, rescheduled=task.run_at != planned)
@@ -97,9 +101,11 @@ def asked_about(task: Task, text: str) -> tuple[datetime, str]:
     """The instant, and what is odd about it."""
     try:
         wall = datetime.fromisoformat(text)
-        if wall.tzinfo is None:
-            return local(task, wall)
-        return TimeField().run_validation(text), ""
+        naive = wall.tzinfo is None
+        at, odd = local(task, wall) if naive else (TimeField().run_validation(text), "")
+        if not EARLIEST <= at <= LATEST:
+            raise ValueError(text)
+        return at, odd
     except (ValueError, OverflowError):
         raise invalid({"at": ["Must be a time such as 2026-01-31T12:00:00Z."]}) from None
     except serializers.ValidationError as error:

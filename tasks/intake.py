@@ -76,7 +76,13 @@ def scheduled(values: Mapping[str, Any], *, current: Task | None) -> dict[str, A
 
 
 def unmasked(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """What comes back masked, as somebody read it who may not see it, stays what it is."""
+    """What comes back masked, as somebody read it who may not see it, stays what it is.
+
+    Not if the task is to call somebody else: those secrets were not meant for them.
+    """
+    to = values.get("target_url", task.target_url)
+    if masking.origin(to) != masking.origin(task.target_url):
+        return {}
     found = {
         name: getattr(task, name)
         for name, shown in task.masked().items()
@@ -93,6 +99,19 @@ def unmasked(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
     if "body_template" not in found and isinstance(body := values.get("body_template"), str):
         found["body_template"] = masking.body_unmasked(body, task.body_template)
     return found
+
+
+def secrets_kept(values: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """What an earlier version does not undo: what is secret now, and that it is."""
+    shown = task.masked()["headers"]
+    secret = {name: value for name, value in task.headers.items() if value != shown[name]}
+    names = {name.lower() for name in secret}
+    others = {n: v for n, v in values.get("headers", {}).items() if n.lower() not in names}
+    return {
+        "headers": others | secret,
+        "secret_headers": list(dict.fromkeys([*values["secret_headers"], *task.secret_headers])),
+        "secret_paths": list(dict.fromkeys([*values["secret_paths"], *task.secret_paths])),
+    }
 
 
 def still_masked(task: Task) -> dict[str, list[str]]:

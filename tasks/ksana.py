@@ -2,9 +2,11 @@
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -120,6 +122,10 @@ class JobPatchSerializer(JobSerializer):
     """Any part of a job; nested parts are merged, null takes one away."""
 
 
+class NothingSerializer(fields.StrictSerializer):
+    """A verb that says all by itself."""
+
+
 class AskedSerializer(serializers.Serializer[Any]):
     run_id = serializers.UUIDField(help_text="As it is sent in X-Ksana-Run-Id.")
 
@@ -148,9 +154,12 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     def create(self, request: Request) -> Response:
         """A new job; a well-formed id is kept, and a once that has passed is missed at once."""
         job = self.given(request, JobSerializer)
+        if job.get("type", "http") != "http":
+            raise invalid({"type": ["A new job is http."]})
         with transaction.atomic():
             now = clock.now()
-            task = Task(**intake.scheduled(dialect.new(job), current=None))
+            with in_their_words():
+                task = Task(**intake.scheduled(dialect.new(job), current=None))
             if given := job.get("id"):
                 task.uuid = free(given)
             if not job.get("enabled", True):
@@ -170,10 +179,10 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             now = clock.now()
             self.queryset = Task.objects.live().select_for_update()
             task = self.get_object()
-            job = self.checked(dialect.merged(dialect.job_of(task), changes))
-            asked = {name: value for name, value in job.items() if name in changes}
+            asked = self.changed(task, changes)
             before = task.run_at
-            new = intake.scheduled(dialect.values_of(asked, current=task), current=task)
+            with in_their_words():
+                new = intake.scheduled(dialect.values_of(asked, current=task), current=task)
             for name, value in (new | intake.unmasked(new, task)).items():
                 setattr(task, name, value)
             self.save(standing.edit, task, now=now, by=who(request), before=before)
@@ -191,6 +200,7 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post"], url_path="run-now")
     def run_now(self, request: Request, id: str) -> Response:
         """Run it once, at once; when it is due next does not change."""
+        self.given(request, NothingSerializer)
         with asked():
             run = trigger.trigger(self.get_object(), now=clock.now())
         return Response({"run_id": str(run.uuid)}, status=status.HTTP_202_ACCEPTED)
@@ -199,12 +209,14 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, id: str) -> Response:
         """Disable it."""
+        self.given(request, NothingSerializer)
         return self.switched(False)
 
     @extend_schema(request=None, responses={200: JobSerializer})
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, id: str) -> Response:
         """Enable it; what passed meanwhile is not made up for."""
+        self.given(request, NothingSerializer)
         return self.switched(True)
 
     # --- how it is done ---------------------------------------------------------------------
@@ -220,13 +232,21 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             raise ApiError("NOT_FOUND", f"There is no job {self.kwargs['id']}.")
         return task
 
-    def checked(self, job: dict[str, Any]) -> dict[str, Any]:
-        serializer = JobSerializer(data=job)
+    def changed(self, task: Task, changes: dict[str, Any]) -> dict[str, Any]:
+        """The parts of the job that are given, each whole again and checked."""
+        shown = dialect.job_of(task)
+        if empty := [name for name in changes if changes[name] is None and name in shown]:
+            raise invalid({name: ["Must not be null."] for name in empty})
+        if changes.get("type", shown["type"]) != shown["type"]:
+            raise invalid({"type": [f"It is {shown['type']}, and stays that."]})
+        whole = dialect.merged(shown, changes)
+        serializer = JobSerializer(data={name: whole[name] for name in changes}, partial=True)
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
 
     def save(self, verb: Any, task: Task, *, now: Any, by: str, before: Any) -> None:
-        intake.check(task, now=now, rescheduled=False)
+        with in_their_words():
+            intake.check(task, now=now, rescheduled=False)
         try:
             verb(task, now=now, by=by)
         except standing.NameTaken as error:
@@ -253,9 +273,28 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
 
     def told(self, tasks: Sequence[Task]) -> Sequence[dict[str, Any]]:
         ended = TaskRun.objects.filter(end_time__isnull=False).newest_of(tasks)
-        begun = TaskRun.objects.filter(start_time__isnull=False).newest_of(tasks)
+        begun = TaskRun.objects.begun_of(tasks)
         whole = allows(self.request, "write")  # others do not see the secrets of a job
         return [told(t, ended.get(t.pk), begun.get(t.pk), whole=whole) for t in tasks]
+
+
+NAMES = {
+    "target_url": "http.url", "http_method": "http.method", "headers": "http.headers",
+    "body_template": "http.body", "cron_expr": "schedule.cron", "every": "schedule.every",
+    "run_at": "schedule.run_at", "start_at": "schedule.start_at", "jitter": "schedule.jitter",
+    "schedule_kind": "schedule.kind", "timeout_seconds": "timeout",
+    "retry_policy": "retry_backoff",
+}  # fmt: skip
+
+
+@contextmanager
+def in_their_words() -> Iterator[None]:
+    """What is wrong is told by the names that a job has."""
+    try:
+        yield
+    except ValidationError as error:
+        named = {NAMES.get(name, name): told for name, told in error.message_dict.items()}
+        raise ValidationError(named) from error
 
 
 def told(task: Task, ended: TaskRun | None, begun: TaskRun | None, *, whole: bool) -> Any:

@@ -268,12 +268,14 @@ class Task(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def masked(self) -> dict[str, Any]:
+    def masked(self, *also: "Task") -> dict[str, Any]:
         """The fields that may hold secrets, as somebody sees them who may not change the task."""
+        names = [name for task in (self, *also) for name in task.secret_headers]
+        paths = [path for task in (self, *also) for path in task.secret_paths]
         return {
             "target_url": masking.url(self.target_url),
-            "headers": masking.headers(self.headers, also=self.secret_headers),
-            "body_template": masking.body(self.body_template, paths=self.secret_paths),
+            "headers": masking.headers(self.headers, also=names),
+            "body_template": masking.body(self.body_template, paths=paths),
         }
 
     def schedule(self) -> Schedule:

@@ -1,13 +1,15 @@
 """Real processes of the product: started with an environment of their own, watched, and ended."""
 
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import requests
@@ -22,6 +24,22 @@ def environment(data_dir: Path, **variables: str) -> dict[str, str]:
     """Nothing of the machine's settings; the data directory is what its processes are known by."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {"CRONJOB_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1"} | variables
+
+
+def free_port(count: int = 1) -> int:
+    """The first of so many ports in a row that nobody has, nor is given while we look away.
+
+    Those that the system gives to whoever asks for any begin at 32768.
+    """
+    while True:
+        first = random.randrange(20_000, 32_000)
+        with ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(closing(socket.socket())).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
 
 
 def run(*command: str, data_dir: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -33,5 +33,9 @@ class Migration(migrations.Migration):
             model_name="asynccallback",
             index=models.Index(fields=["task", "-id"], name="callback_of_task"),
         ),
+        migrations.AddIndex(
+            model_name="asynccallback",
+            index=models.Index(fields=["status", "-id"], name="callback_by_status"),
+        ),
         migrations.RunPython(find_tasks, migrations.RunPython.noop),
     ]

@@ -5,13 +5,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.datastructures import MultiValueDict
+from django_filters import MultipleChoiceFilter
 from rest_framework import serializers
 
 from cronjob.api import fields
 from cronjob.api.errors import ApiError, invalid
 from cronjob.api.views import ID_MAX
 
-MOST = 1000  # rows of one request; the answer says from where to go on
+MOST = 500  # rows of one request; the answer says from where to go on
 CHANGED, UNCHANGED, REFUSED = "changed", "unchanged", "refused"
 
 # Of one row: what was done, or would be; why not; the run that was made.
@@ -60,10 +61,11 @@ def matching(rows: QuerySet[Any], kind: Any, given: Mapping[str, Any], request: 
         if not whole or len(ids) > MOST:
             raise invalid({"filter.ids": [f"Must be a list of at most {MOST} ids."]})
         rows = rows.filter(pk__in=ids)
-    if unknown := sorted(set(values) - set(kind.base_filters) - {"ordering", "before_id"}):
+    known = {name: one for name, one in kind.base_filters.items() if name != "ordering"}
+    if unknown := sorted(set(values) - set(known)):
         raise invalid({f"filter.{name}": ["There is no such parameter."] for name in unknown})
     data = MultiValueDict(
-        {name: [text(v) for v in (value if isinstance(value, list) else [value])]
+        {name: texts(name, value, many=isinstance(known[name], MultipleChoiceFilter))
          for name, value in values.items()}
     )  # fmt: skip
     asked = kind(data=data, queryset=rows, request=request)
@@ -72,12 +74,14 @@ def matching(rows: QuerySet[Any], kind: Any, given: Mapping[str, Any], request: 
     return asked.qs
 
 
-def text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise invalid({"filter": ["Values are text, whole numbers, or lists of them."]})
+def texts(name: str, value: Any, *, many: bool) -> list[str]:
+    """As in a query; but nothing where something should be must not mean everything."""
+    values = value if many and isinstance(value, list) else [value]
+    told = [str(one).strip() if type(one) in (str, int) else "" for one in values]
+    if not told or not all(told):
+        kinds = "text, a whole number, or a list of them" if many else "text or a whole number"
+        raise invalid({f"filter.{name}": [f"Must be {kinds}, and not empty."]})
+    return told
 
 
 def each(rows: Any, values: Mapping[str, Any], verb: Verb) -> dict[str, Any]:

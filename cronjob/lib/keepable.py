@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 DEPTH_MAX = 64
+BITS_MAX = 3300  # about a thousand digits
 
 
 class Unkeepable(ValueError):
@@ -40,8 +41,15 @@ def check(value: Any, *, depth: int = 0) -> None:
     if depth > DEPTH_MAX:
         raise Unkeepable(f"nested more than {DEPTH_MAX} levels deep")
     match value:
+        case None | bool():
+            pass
         case str():
             check_text(value)
+        case int():
+            if value.bit_length() > BITS_MAX:
+                raise Unkeepable("a number has too many digits")
+        case float():
+            finite(str(value))
         case list():
             for item in value:
                 check(item, depth=depth + 1)
@@ -49,6 +57,8 @@ def check(value: Any, *, depth: int = 0) -> None:
             for name, item in value.items():
                 check_text(name)
                 check(item, depth=depth + 1)
+        case _:
+            raise Unkeepable(f"{type(value).__name__} is nothing that JSON has")
 
 
 def check_text(text: str) -> None:

@@ -31,6 +31,12 @@ def pair(text: str) -> str:
     return name + equals + MASK if equals and named(name, PARAMETERS) else text
 
 
+def origin(text: str) -> str:
+    """Whom a URL leads to, and how: a secret for one is none of another's business."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0]}".lower()
+
+
 def url_unmasked(shown: str, present: str) -> str:
     """The URL with the query values of the present one where it shows none."""
     start, mark, query = shown.partition("?")
@@ -59,10 +65,35 @@ def instead(shown: Any, present: Any) -> Any:
         return present
     if isinstance(shown, dict) and isinstance(present, dict):
         return {k: instead(v, present.get(k, v)) for k, v in shown.items()}
-    if isinstance(shown, list) and isinstance(present, list):
-        rest = [*present, *shown[len(present) :]]
-        return [instead(v, rest[n]) for n, v in enumerate(shown)]
+    if isinstance(shown, list) and isinstance(present, list) and len(shown) == len(present):
+        return [instead(v, p) for v, p in zip(shown, present, strict=True)]
     return shown
+
+
+def forgotten(text: str, before: str, *, paths: Iterable[str]) -> str:
+    """The JSON without the secrets that stand in it as they did before."""
+    try:
+        value, old = json.loads(text), json.loads(before)
+    except (ValueError, RecursionError):
+        return "" if text == before else text
+    for path in paths:
+        value = unlike(value, old, path.split("."))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def unlike(value: Any, old: Any, path: list[str]) -> Any:
+    if not path:
+        return "" if value == old else value
+    first, rest = path[0], path[1:]
+    if isinstance(value, dict) and isinstance(old, dict):
+        return {
+            k: unlike(v, old[k], rest) if first in ("*", k) and k in old else v
+            for k, v in value.items()
+        }
+    if isinstance(value, list) and isinstance(old, list):
+        hit = [first in ("*", str(n)) and n < len(old) for n in range(len(value))]
+        return [unlike(v, old[n], rest) if hit[n] else v for n, v in enumerate(value)]
+    return value
 
 
 def body(text: str, *, paths: Iterable[str], mask: str = MASK) -> str:

@@ -24,13 +24,14 @@ def text(form: str, *, secrets: bool, bundle: str) -> tuple[str, list[str]]:
         case "crontab":
             said = [told(task, secrets=secrets) | {"status": task.status} for task in tasks]
             return crontab.write(said), []
-    entries = [exchange.in_bundle(task, secrets=secrets) for task in tasks]
-    return exchange.written(bundle or NAME, entries, form=form), []
+    name = bundle or NAME
+    entries = [exchange.in_bundle(task, bundle=name, secrets=secrets) for task in tasks]
+    return exchange.written(name, entries, form=form), []
 
 
 def as_ksana(tasks: Sequence[Task], *, secrets: bool) -> tuple[str, list[str]]:
     ended = TaskRun.objects.filter(end_time__isnull=False).newest_of(tasks)
-    begun = TaskRun.objects.filter(start_time__isnull=False).newest_of(tasks)
+    begun = TaskRun.objects.begun_of(tasks)
     jobs: list[Any] = []
     left_out = []
     for task in tasks:

@@ -15,13 +15,14 @@ from rest_framework import serializers
 from cronjob.api.errors import flat
 from runs import standing
 from tasks import crontab, dialect, exchange, intake
+from tasks.changes import Verb, note
 from tasks.ksana import UUID as WELL_FORMED
 from tasks.ksana import JobSerializer
 from tasks.models import ScheduleKind, Task, TaskStatus
 from tasks.rules import validate_zone
 from tasks.serializers import TaskSerializer
 
-CREATE, CHANGE, UNCHANGED, PRUNE = "create", "change", "unchanged", "prune"
+CREATE, CHANGE, ADOPT, UNCHANGED, PRUNE = "create", "change", "adopt", "unchanged", "prune"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Entry:
     job: dict[str, Any] | None = None  # if it came in Ksana's dialect
     status: str = TaskStatus.ENABLED  # of a new task; who disabled an old one had a reason
     uuid: UUID | None = None
+    bundle: str = ""  # who owns it, if not the bundle it stands in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,13 +53,13 @@ class Source:
 class Step:
     action: str
     task: Task
+    bundle: str = ""
     changed: list[str] = field(default_factory=list)
     passed: datetime | None = None  # the time of a once, if it is over
 
 
 @dataclass(slots=True)
 class Plan:
-    bundle: str
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -78,7 +80,8 @@ def read(file: str, *, form: str | None, bundle: str, timezone: str, url_templat
     if known is None or (form is None and file == "-"):
         raise exchange.BadFile(f"Say which --format it has: {', '.join(exchange.FORMATS)}.")
     name = "standard input" if file == "-" else path.name
-    source = Source(name=name, bundle=bundle or path.stem[:64], entries=[], errors=[], report=[])
+    owner = exchange.checked_name(bundle or ("" if file == "-" else path.stem[: exchange.NAME_MAX]))
+    source = Source(name=name, bundle=owner, entries=[], errors=[], report=[])
     if known == "crontab":
         try:
             validate_zone(timezone)
@@ -113,10 +116,17 @@ def text_of(file: str) -> str:
 
 def of_bundle(tasks: Iterable[Any], errors: list[str]) -> Iterator[Entry]:
     for number, said in enumerate(tasks):
+        owner = ""
+        if isinstance(said, dict) and "bundle" in said:
+            said = dict(said)
+            try:
+                owner = exchange.checked_name(said.pop("bundle"))
+            except exchange.BadFile as error:
+                errors.append(f"tasks[{number}]: {error}")
         if values := checked(TaskSerializer, said, f"tasks[{number}]", errors):
             status = values.pop("status", TaskStatus.ENABLED)
             where = f"tasks[{number}] “{values['name']}”"
-            yield Entry(where=where, values=values, whole=True, status=status)
+            yield Entry(where=where, values=values, whole=True, status=status, bundle=owner)
 
 
 def of_ksana(jobs: Iterable[Any], errors: list[str]) -> Iterator[Entry]:
@@ -163,20 +173,29 @@ def checked(form: Any, said: Any, where: str, errors: list[str]) -> dict[str, An
 # --- what it would do ---------------------------------------------------------------------------
 
 
-def plan(source: Source, *, prune: bool, now: datetime) -> Plan:
-    """Nothing is written; every error of every entry is found."""
+def plan(source: Source, *, prune: bool, now: datetime, hold: bool) -> Plan:
+    """Nothing is written; every error of every entry is found. `hold`: it will be applied."""
     bundle = source.bundle
-    made = Plan(bundle, errors=list(source.errors))
-    there = {task.name: task for task in Task.objects.live().select_for_update()}
+    if prune and not bundle:
+        raise exchange.BadFile("Say whose tasks to prune: --bundle NAME.")
+    made = Plan(errors=list(source.errors))
+    live = Task.objects.live().order_by("pk")
+    there = {task.name: task for task in (live.select_for_update() if hold else live)}
     named: dict[str, str] = {}
+    ids: set[UUID] = set()
     for entry in source.entries:
         name = str(entry.values["name"]).strip()
         if first := named.get(name):
             made.errors.append(f"{entry.where}: the name is taken by {first}.")
             continue
         named[name] = entry.where
+        if entry.uuid in ids:
+            made.errors.append(f"{entry.where}: the id is there twice.")
+            continue
+        ids |= {entry.uuid} if entry.uuid else set()
         try:
-            made.steps.append(step_of(entry, there.get(name), bundle=bundle, now=now))
+            owner = entry.bundle or bundle
+            made.steps.append(step_of(entry, there.get(name), bundle=owner, now=now))
         except ValidationError as error:
             for at, problems in error.message_dict.items():
                 made.errors += [f"{entry.where}: {at}: {problem}" for problem in problems]
@@ -192,7 +211,7 @@ def step_of(entry: Entry, task: Task | None, *, bundle: str, now: datetime) -> S
         intake.check(task, now=now, rescheduled=False)
         once = task.run_at if task.schedule_kind == ScheduleKind.ONCE else None
         passed = once if once and once <= now else None
-        return Step(action=CREATE, task=task, passed=passed)
+        return Step(action=CREATE, task=task, bundle=bundle, passed=passed)
     if task.bundle not in ("", bundle):
         raise ValidationError({"name": [f"The bundle “{task.bundle}” owns this task."]})
     before = copy(task)
@@ -203,7 +222,8 @@ def step_of(entry: Entry, task: Task | None, *, bundle: str, now: datetime) -> S
         setattr(task, name, value)
     intake.check(task, now=now, rescheduled=task.run_at != before.run_at)
     changed = [n for n in standing.EDITABLE if getattr(task, n) != getattr(before, n)]
-    return Step(action=CHANGE if changed else UNCHANGED, task=task, changed=changed)
+    same = ADOPT if task.bundle != bundle else UNCHANGED
+    return Step(action=CHANGE if changed else same, task=task, bundle=bundle, changed=changed)
 
 
 def new(entry: Entry, *, bundle: str) -> Task:
@@ -220,6 +240,8 @@ def new(entry: Entry, *, bundle: str) -> Task:
 @transaction.atomic
 def apply(made: Plan, *, by: str, now: datetime) -> None:
     """All of the plan; the caller's transaction has held its tasks since it was made."""
+    adopted = {step.task.pk for step in made.steps if step.action in (CHANGE, ADOPT)}
+    owners = dict(Task.objects.filter(pk__in=adopted).values_list("pk", "bundle"))
     for step in made.steps:
         match step.action:
             case "create":
@@ -230,5 +252,6 @@ def apply(made: Plan, *, by: str, now: datetime) -> None:
                 standing.edit(step.task, now=now, by=by)
             case "prune":
                 standing.delete(step.task, now=now, by=by)
-        if step.action != PRUNE and step.task.bundle != made.bundle:
-            Task.objects.filter(pk=step.task.pk).update(bundle=made.bundle)
+        if owners.get(step.task.pk, step.bundle) != step.bundle:
+            Task.objects.filter(pk=step.task.pk).update(bundle=step.bundle)
+            note(step.task, Verb.EDIT, by=by, now=now, reason=f"owned by bundle {step.bundle}")

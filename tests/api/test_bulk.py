@@ -97,7 +97,7 @@ def test_what_changes_tasks_needs_the_scope_for_it(operator, action):
         ({"filter": {"all": False}, "action": "delete"}, "filter"),
         ({"filter": {"colour": "red"}, "action": "delete"}, "filter.colour"),
         ({"filter": {"status": "ON"}, "action": "delete"}, "filter.status"),
-        ({"filter": {"name": {"x": 1}}, "action": "delete"}, "filter"),
+        ({"filter": {"name": {"x": 1}}, "action": "delete"}, "filter.name"),
         ({"filter": {"ids": ["1"]}, "action": "delete"}, "filter.ids"),
         ({"filter": {"ids": 1}, "action": "delete"}, "filter.ids"),
         ({"filter": {"all": True}, "action": "explode"}, "action"),
@@ -111,6 +111,39 @@ def test_what_is_not_understood_is_refused_before_anything_is_done(api, body, fi
     answer = api.post("tasks/bulk", body)
     assert (answer.status_code, list(answer.json()["fields"])) == (400, [field])
     assert Task.objects.live().count() == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"status": ""}, {"status": []}, {"name": ""}, {"name": "  "}, {"tag": None}, {"tag": []},
+        {"ordering": "id"}, {"before_id": 1}, {"status": ["ENABLED"]}, {"search": True},
+    ],
+)  # fmt: skip
+def test_nothing_where_something_should_be_does_not_mean_everything(api, given):
+    make_task()
+    answer = api.post("tasks/bulk", {"filter": given, "action": "delete"})
+    assert (answer.status_code, Task.objects.live().count()) == (400, 1)
+
+
+@pytest.mark.parametrize(
+    "given", [{"task_id": ""}, {"task_id": []}, {"status": []}, {"status": [""]}, {"from": ""}]
+)
+def test_an_empty_filter_of_runs_cancels_none(operator, given):
+    run = make_run()
+    answer = operator.post("runs/bulk", {"filter": given, "action": "cancel"})
+    run.refresh_from_db()
+    assert (answer.status_code, run.status) == (400, Status.SCHEDULED)
+
+
+def test_a_dry_run_of_a_trigger_knows_who_would_be_refused(operator):
+    full = make_task(concurrency_policy="SKIP")
+    make_run(task=full, status=Status.RUNNING, slot=1)
+    over = make_run(task=make_task(deleted=True), status=Status.FAILED)
+    asked = {"filter": {"all": True}, "action": "trigger", "dry_run": True}
+    assert told(operator.post("tasks/bulk", asked)) == {full.pk: "refused"}
+    asked = {"filter": {"ids": [over.pk]}, "action": "replay", "dry_run": True}
+    assert told(operator.post("runs/bulk", asked)) == {over.pk: "refused"}
 
 
 def test_more_than_one_request_takes_goes_on_where_it_ended(api, monkeypatch):

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import requests
 
-from tests.processes import answering
+from tests.processes import answering, free_port
 
 if TYPE_CHECKING:
     from tests.faults.world import World
 
 SUCCESS: dict[str, Any] = {"status": "SUCCESS"}
 FAILED: dict[str, Any] = {"status": "FAILED", "error_message": "no disk"}
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -3,14 +3,12 @@
 import json
 import os
 import re
-import socket
 import subprocess
-from contextlib import closing
 
 import pytest
 import requests
 
-from tests.processes import ROOT, origin, running, up
+from tests.processes import ROOT, free_port, origin, running, up
 from tests.target import Target
 
 pytestmark = pytest.mark.faults
@@ -37,9 +35,7 @@ def cronjob(tmp_path_factory):
 
 @pytest.fixture
 def port():
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    return free_port()
 
 
 def key(process):

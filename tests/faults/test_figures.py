@@ -10,15 +10,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cronjob.lib.metrics import COUNTERS, HISTOGRAMS, OWN_GAUGES
 from tests.faults.world import AHEAD, OPEN, until
+from tests.processes import free_port
 
 pytestmark = pytest.mark.faults
 
 
 @pytest.fixture
 def port():
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    return free_port(2)
 
 
 def scheduler(world, port, *flags, **variables):

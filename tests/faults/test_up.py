@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.processes import ROOT, answering, origin, run, running, up
+from tests.processes import ROOT, answering, free_port, origin, run, running, up
 
 pytestmark = pytest.mark.faults
 TASKS = "/api/v1/tasks"
@@ -184,9 +184,7 @@ def test_gunicorn_serves_a_migrated_database_and_drains_on_term(tmp_path):
     variables = {"CRONJOB_SECRET_KEY": "k" * 50}
     assert run("manage.py", "migrate", data_dir=tmp_path, **variables).returncode == 0
     text = run("manage.py", "createkey", "ci", data_dir=tmp_path, **variables).stdout.strip()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     conf = ("-m", "gunicorn", "-c", "cronjob/gunicorn.conf.py", "-b", f"127.0.0.1:{port}")
     with running(*conf, "cronjob.wsgi", data_dir=tmp_path, **variables) as web:
         assert answering(f"http://127.0.0.1:{port}")

@@ -1,9 +1,6 @@
-import io
 import json
-from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from runs import standing
 from runs.models import TaskRun
@@ -11,25 +8,10 @@ from tasks.changes import Change
 from tasks.models import Task
 from tasks.rules import RETRY_DEFAULTS
 from tests import marks
-from tests.factories import NOON, make_run, make_task
+from tests.factories import NOON, make_task
+from tests.tasks.exchanging import emptied, export, load
 
 pytestmark = marks.both
-
-
-def export(*args):
-    out, err = io.StringIO(), io.StringIO()
-    call_command("tasks", "export", *args, stdout=out, stderr=err)
-    return out.getvalue() if not err.getvalue() else (out.getvalue(), err.getvalue())
-
-
-def load(*args):
-    """What an import said, and what it found wrong."""
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        call_command("tasks", "import", *map(str, args), stdout=out, stderr=err)
-    except CommandError as error:
-        return out.getvalue(), f"{err.getvalue()}{error}"
-    return out.getvalue(), err.getvalue()
 
 
 @pytest.fixture
@@ -67,7 +49,7 @@ def test_a_bundle_makes_its_tasks_and_says_so(file):
     assert wrong == ""
     assert (
         said
-        == "create    sync stats\ncreate    ping\n2 created, 0 changed, 0 unchanged, 0 pruned.\n"
+        == "create    sync stats\ncreate    ping\n2 created, 0 changed, 0 adopted, 0 pruned, 0 unchanged.\n"
     )
     task = Task.objects.get(name="sync stats")
     assert (task.cron_expr, task.http_method, task.tags) == ("0 */5 * * * *", "POST", ["nightly"])
@@ -79,7 +61,7 @@ def test_applied_twice_there_is_nothing_to_do(file):
     load(file(BUNDLE))
     versions = dict(Task.objects.values_list("name", "version"))
     said, _ = load(file(BUNDLE))
-    assert said.endswith("0 created, 0 changed, 2 unchanged, 0 pruned.\n")
+    assert said.endswith("0 created, 0 changed, 0 adopted, 0 pruned, 2 unchanged.\n")
     assert dict(Task.objects.values_list("name", "version")) == versions
 
 
@@ -94,7 +76,7 @@ def test_a_change_names_the_fields_and_what_is_left_out_takes_its_default(file):
 
 def test_a_dry_run_changes_nothing(file):
     said, _ = load(file(BUNDLE), "--dry-run")
-    assert said.endswith("Would be: 2 created, 0 changed, 0 unchanged, 0 pruned.\n")
+    assert said.endswith("Would be: 2 created, 0 changed, 0 adopted, 0 pruned, 0 unchanged.\n")
     assert not Task.objects.exists()
 
 
@@ -222,12 +204,6 @@ def everything():
     make_task(name="gone", deleted=True)
 
 
-def emptied():
-    TaskRun.objects.all().delete()
-    Change.objects.all().delete()
-    Task.objects.all().delete()
-
-
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_what_is_exported_makes_the_same_again_in_an_empty_instance(file, form):
     everything()
@@ -238,7 +214,7 @@ def test_what_is_exported_makes_the_same_again_in_an_empty_instance(file, form):
     assert (wrong, "7 created" in said) == ("", True)
     assert export("--with-secrets", "--format", form) == text
     said, _ = load(file(text, f"all.{form}"))
-    assert "0 created, 0 changed, 7 unchanged" in said
+    assert "0 created, 0 changed, 0 adopted, 0 pruned, 7 unchanged" in said
 
 
 def test_a_once_whose_time_has_passed_is_recorded_as_missed(file):
@@ -256,7 +232,7 @@ def test_an_export_masks_secrets_and_an_import_keeps_them(file):
     assert "hush" not in text
     assert "********" in text
     said, wrong = load(file(text))
-    assert (wrong, "0 changed, 7 unchanged" in said) == ("", True)
+    assert (wrong, "0 changed, 7 adopted" in said) == ("", True)
     assert Task.objects.get(name="full").headers["X-Mine"] == "hush"
 
 
@@ -287,99 +263,64 @@ def test_only_what_a_bundle_owns_can_be_exported(file):
     assert text.startswith("version: 1\nbundle: web\ntasks:\n  - name: ping\n")
 
 
-# --- Ksana's jobs.json --------------------------------------------------------------------------
-
-JOB = {
-    "id": "0190d3f0-0000-4000-8000-000000000001", "name": "ping service", "enabled": True,
-    "type": "http",
-    "http": {"method": "GET", "url": "http://x/ping", "headers": {"X-A": "b"}, "body": "{{x}}"},
-    "schedule": {"kind": "every", "every": "5m", "start_at": "", "jitter": "5s"},
-    "timeout": "10s", "max_retries": 3, "retry_backoff": "5s", "last_run_at": "",
-    "next_run_at": "2025-09-19T11:05:00Z", "last_status": "", "last_error": "",
-}  # fmt: skip
-JOBS = {"version": 1, "updated_at": "2025-09-19T11:00:00Z", "jobs": [JOB]}
+# --- who owns what ------------------------------------------------------------------------------
 
 
-def test_ksanas_file_is_taken_and_given_back(file):
-    said, wrong = load(file(JOBS, "jobs.json"))
-    assert (wrong, "1 created" in said) == ("", True)
-    task = Task.objects.get()
-    assert (str(task.uuid), task.misfire_policy, task.jitter_seconds) == (JOB["id"], "SKIP", 5)
-    back = json.loads(export("--format", "ksana", "--with-secrets"))
-    assert (back["version"], set(back)) == (1, {"version", "updated_at", "jobs"})
-    (job,) = back["jobs"]
-    assert job == JOB | {"next_run_at": job["next_run_at"]}
-    assert "1 unchanged" in load(file(JOBS, "jobs.json"))[0]
+def test_taking_a_task_over_is_told_and_written_down(file):
+    make_task(name="ping", target_url="http://ping.internal/", every_seconds=300, anchor=NOON)
+    said, _ = load(file(BUNDLE))
+    assert "adopt     ping" in said
+    assert Task.objects.get(name="ping").bundle == "web"
+    assert Change.objects.get(task__name="ping").reason == "owned by bundle web"
+    assert "0 adopted" in load(file(BUNDLE))[0]
 
 
-def test_an_id_of_ksanas_that_is_no_uuid_gets_a_new_one(file):
-    _, wrong = load(file({"jobs": [JOB | {"id": "uuid-1"}]}, "jobs.json"))
-    assert (wrong, Task.objects.count()) == ("", 1)
+def test_an_export_of_everything_can_be_applied_where_it_came_from(file):
+    load(file(BUNDLE))
+    make_task(name="by hand")
+    text = export("--with-secrets")
+    assert "bundle: web\n" in text
+    said, wrong = load(file(text, "all.yaml"))
+    assert (wrong, "1 adopted, 0 pruned, 2 unchanged" in said) == ("", True)
+    assert Task.objects.get(name="ping").bundle == "web"
+    assert export("--with-secrets") == text
 
 
-def test_importing_ksanas_file_leaves_alone_what_it_has_no_words_for(file):
-    load(file(JOBS, "jobs.json"))
-    Task.objects.update(tags=["kept"], priority=0)
-    load(file({"jobs": [JOB | {"timeout": "3s"}]}, "jobs.json"))
-    task = Task.objects.get()
-    assert (task.timeout_seconds, task.tags, task.priority) == (3, ["kept"], 0)
+def test_pruning_by_standard_input_must_say_whose_tasks(monkeypatch, tmp_path):
+    path = tmp_path / "in"
+    path.write_text("*/5 * * * * curl http://x/\n")
+    monkeypatch.setattr("tasks.management.importing.text_of", lambda file: path.read_text())
+    _, wrong = load("-", "--format", "crontab", "--prune")
+    assert "Say whose tasks to prune: --bundle NAME." in wrong
+    assert "1 created" in load("-", "--format", "crontab", "--prune", "--bundle", "bob")[0]
 
 
-def test_a_corrupt_file_of_ksanas_is_reported_and_left_alone(file):
-    path = file('{"version": 1, "jobs": [', "jobs.json")
-    before = path.read_bytes()
-    assert "It is not JSON" in load(path)[1]
-    assert path.read_bytes() == before
-    assert [other.name for other in path.parent.iterdir()] == ["jobs.json"]
+@pytest.mark.parametrize("value", [".nan", "-.inf", "1" + "0" * 2000])
+def test_a_number_that_cannot_be_kept_is_refused(file, value):
+    work = f"    work: {{queue: q, job_type: t, payload: {{x: {value}}}}}\n"
+    text = BUNDLE.replace("    every: 5m\n    target_url: http://ping.internal/\n", work)
+    _, wrong = load(file(text.replace("name: ping\n", "name: ping\n    exec_type: JOB\n")))
+    assert wrong
     assert not Task.objects.exists()
 
 
-def test_what_ksana_has_no_words_for_is_left_out_and_told():
-    make_task(name="manual", schedule_kind="MANUAL")
-    make_run(task=make_task(name="kept"), status="SUCCESS", start_time=NOON)
-    text, told = export("--format", "ksana")
-    assert [job["name"] for job in json.loads(text)["jobs"]] == ["kept"]
-    assert json.loads(text)["jobs"][0]["last_status"] == "success"
-    assert "left out: manual" in told
+def test_what_looks_like_a_number_of_yesterday_is_text(file):
+    _, wrong = load(file(BUNDLE.replace("every: 5m", "every: 1:30")))
+    assert "every: Cannot read" in wrong
+    load(file(BUNDLE.replace("every: 5m", "every: 90")))
+    assert Task.objects.get(name="ping").every_seconds == 90
 
 
-# --- crontab ------------------------------------------------------------------------------------
+def test_a_name_for_a_bundle_is_not_too_long(file):
+    assert "at most 64 characters" in load(file(BUNDLE), "--bundle", "x" * 65)[1]
 
 
-def test_a_real_crontab_is_taken_line_by_line():
-    path = Path(__file__).with_name("crontab.txt")
-    lines = path.read_text().splitlines()
-    assert 180 <= len(lines) <= 260
-    said, wrong = load(path, "--format", "crontab")
-    assert wrong == ""
-    made = Task.objects.count()
-    assert made >= 20
-    assert f"{made} created" in said
-    assert "not an HTTP call" in said
-    assert f"{made} unchanged" in load(path, "--format", "crontab")[0]
-
-
-def test_lines_that_call_nothing_by_http_can_be_wrapped(file):
-    path = file("*/5 * * * * /usr/bin/backup --all\n", "crontab")
-    assert "0 created" in load(path)[0]
-    said, _ = load(path, "--url-template", "http://runner.internal/run?cmd={command}")
-    assert "1 created" in said
-    task = Task.objects.get()
-    assert task.target_url == "http://runner.internal/run?cmd=%2Fusr%2Fbin%2Fbackup%20--all"
-    assert "url" in load(path, "--url-template", "http://runner.internal/")[1].lower()
-
-
-def test_an_export_to_a_crontab_can_be_imported_again(file):
-    make_task(
-        name="nightly", cron_expr="0 30 3 * * MON-FRI", timezone="Europe/Berlin",
-        http_method="POST", target_url="http://x/?a=%20b", headers={"X-A": "it's"},
-        body_template="{}",
-    )  # fmt: skip
-    make_task(name="often", every_seconds=5)
-    text = export("--format", "crontab")
-    assert "# not expressible: often" in text
+@pytest.mark.parametrize(
+    "text", ["a\x85b", "a\u2028b\n", "tab\there\n  x", " lead\n", "yes", "1:30"]
+)
+def test_texts_survive_a_bundle_as_they_are(file, text):
+    make_task(name="odd", body_template=text)
+    said = export()
     emptied()
-    load(file(text, "crontab"))
-    task = Task.objects.get()
-    assert (task.name, task.timezone, task.headers["X-A"]) == ("nightly", "Europe/Berlin", "it's")
-    assert task.target_url == "http://x/?a=%20b"
+    load(file(said))
+    assert Task.objects.get().body_template == text

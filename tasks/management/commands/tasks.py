@@ -115,23 +115,22 @@ class Command(BaseCommand):
     ) -> None:
         try:
             source = importing.read(file, form=format, **options_of(options))
-            for line in source.report:
-                self.stdout.write(line)
-            with transaction.atomic():
+            with transaction.atomic():  # nothing is printed in it: who reads may take their time
                 now = clock.now()
-                plan = importing.plan(source, prune=prune, now=now)
-                self.tell(plan)
-                if plan.errors:
-                    raise exchange.BadFile(f"{len(plan.errors)} errors. Nothing was changed.")
-                if not dry_run:
+                plan = importing.plan(source, prune=prune, now=now, hold=not dry_run)
+                if not (plan.errors or dry_run):
                     importing.apply(plan, by=f"import of {source.name}", now=now)
         except (exchange.BadFile, standing.NameTaken) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(
-            f"{'Would be: ' if dry_run else ''}{plan.count('create')} created, "
-            f"{plan.count('change')} changed, {plan.count('unchanged')} unchanged, "
-            f"{plan.count('prune')} pruned."
-        )
+        for line in source.report:
+            self.stdout.write(line)
+        self.tell(plan)
+        if plan.errors:
+            raise CommandError(f"{len(plan.errors)} errors. Nothing was changed.")
+        done = ("create", "change", "adopt", "prune")
+        counts = ", ".join(f"{plan.count(verb)} {verb.removesuffix('e')}ed" for verb in done)
+        told = f"{counts}, {plan.count('unchanged')} unchanged."
+        self.stdout.write(f"Would be: {told}" if dry_run else told)
 
     def tell(self, plan: importing.Plan) -> None:
         for step in plan.steps:
