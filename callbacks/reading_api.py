@@ -28,17 +28,13 @@ class CallbackFilter(django_filters.FilterSet):
     before_id = IdFilter("pk", "lt", help_text="What comes after this one in the list.")
 
 
-class CallbackViewSet(IdsView, viewsets.GenericViewSet[AsyncCallback]):
-    """What the targets of asynchronous tasks reported."""
+class Listing(viewsets.GenericViewSet[AsyncCallback]):
+    """Pages of what the targets of asynchronous tasks reported."""
 
     queryset = AsyncCallback.objects.order_by("-id")
     serializer_class = CallbackSerializer
     filterset_class = CallbackFilter
     pagination_class: Any = DeepPages
-
-    def check_params(self, request: Request) -> None:
-        if reads(request):
-            Endpoint.check_params(self, request)
 
     @extend_schema(responses={200: CallbackRowSerializer(many=True)})
     def list(self, request: Request, **where: str) -> Response:
@@ -49,11 +45,19 @@ class CallbackViewSet(IdsView, viewsets.GenericViewSet[AsyncCallback]):
         return self.get_paginated_response(CallbackRowSerializer(page, many=True).data)
 
 
+class CallbackViewSet(Listing, IdsView):
+    """What was reported, to be read; and a report by ids."""
+
+    def check_params(self, request: Request) -> None:
+        if reads(request):
+            Endpoint.check_params(self, request)
+
+
 class RunCallbackFilter(CallbackFilter):
     run_id = task_id = before_id = None  # type: ignore[assignment]  # the path says which
 
 
-class RunCallbackViewSet(CallbackViewSet):
+class RunCallbackViewSet(Listing, Endpoint):
     """The callbacks of one run, in the order in which they came."""
 
     filterset_class = RunCallbackFilter

@@ -37,6 +37,7 @@ LAST_STATUS = {
     Status.SKIPPED: "skipped",
     Status.MISSED: "missed",
 }
+SYSTEM = ("created_at", "updated_at")
 STATUSES = ("", "success", "failed", "timeout", "skipped", "paused", "missed")
 
 
@@ -111,8 +112,12 @@ class JobSerializer(fields.StrictSerializer):
     next_run_at = serializers.CharField(read_only=True, help_text="Empty: never again.")
     last_status = serializers.ChoiceField(choices=STATUSES, read_only=True)
     last_error = serializers.CharField(read_only=True)
-    created_at = serializers.CharField(read_only=True, required=False)
-    updated_at = serializers.CharField(read_only=True, required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """System fields may be sent back, also those that we have no use for."""
+        if isinstance(data, dict):
+            data = {name: value for name, value in data.items() if name not in SYSTEM}
+        return super().to_internal_value(data)
 
     def to_representation(self, instance: Any) -> Any:
         return instance  # it is in these words already

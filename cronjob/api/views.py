@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rest_framework.metadata import SimpleMetadata
 from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer
@@ -20,9 +21,17 @@ class BrowsableRenderer(BrowsableAPIRenderer):
         return ""  # the console has the forms; here one sends what a client sends
 
 
+class Metadata(SimpleMetadata):
+    """What OPTIONS answers; the fields are in the description of the API."""
+
+    def determine_actions(self, request: Request, view: Any) -> Any:
+        return {}
+
+
 class Endpoint(APIView):
     """The base of every view under /api/v1."""
 
+    metadata_class = Metadata
     scopes: dict[str, str] = {}
     answers: dict[str, str] = {}  # errors of a view that differ from those of most
     takes_chunks = False

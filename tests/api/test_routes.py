@@ -1,6 +1,7 @@
 """Every route there is, walked: nothing answers without a key but what is meant to."""
 
 import re
+import uuid
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -16,7 +17,9 @@ EXEMPT = re.compile(r"(api/v1/)?(healthz|readyz|version)|metrics|health|demo/ech
 CONSOLE = re.compile(r"admin/.*")
 # The scope of each change that is not `write`.
 READ = ("api/v1/tasks/preview",)  # by POST, since a schedule is a body; it changes nothing
-OPERATE = re.compile(r".*/(enable|disable|trigger|callbacks|cancel|replay|pause|resume|bulk)")
+OPERATE = re.compile(
+    r".*/(enable|disable|trigger|callbacks|cancel|replay|pause|resume|bulk|run-now)"
+)
 # What is changed here is changed by whoever knows the token.
 TOKEN = re.compile(r"api/v1/callbacks/<.*")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -41,7 +44,7 @@ def test_the_walk_finds_the_routes():
 
 
 def place(path, pk=1):
-    return "/" + re.sub(r"<[^>]+>", str(pk), path)
+    return "/" + re.sub(r"<[^>]+>", str(uuid.UUID(int=pk) if path.startswith("jobs") else pk), path)
 
 
 def allowed(path, method, api):

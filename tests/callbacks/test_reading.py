@@ -8,7 +8,7 @@ from callbacks.models import AsyncCallback
 from callbacks.serializers import BEGINNING
 from tests import marks
 from tests.callbacks.reports import pending, post
-from tests.factories import NOON, SECOND, make_run
+from tests.factories import NOON, SECOND, make_api, make_run
 
 pytestmark = marks.both
 
@@ -107,6 +107,19 @@ def test_an_id_that_is_none_is_said_to_be_none(reader, path):
 def test_a_detail_takes_no_parameters(reader):
     answer = reader.get(f"callbacks/{make_callback(make_run()).pk}?verbose=1")
     assert answer.json()["fields"] == {"verbose": ["There is no such parameter."]}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_the_callbacks_of_a_run_can_only_be_read(method):
+    run = make_run()
+    body = {"task_id": run.task_id, "run_id": run.pk, "status": "SUCCESS"}
+    answer = make_api("write").call(method, f"runs/{run.pk}/callbacks", body)
+    assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("path", ["callbacks", "runs", "runs/1/callbacks", "tasks", "/jobs"])
+def test_options_says_what_is_there(api, path):
+    assert api.call("OPTIONS", path).status_code == 200
 
 
 @pytest.mark.parametrize("number", ["1", "0", "9" * 19])
