@@ -28,7 +28,7 @@ def test_no_request_however_odd_is_answered_by_a_5xx(tmp_path, postgres, vendor)
             "--header", f"Authorization: Bearer {key}",
             "--checks", ",".join(CHECKS),
             "--phases", "examples,coverage,fuzzing",
-            "--max-examples", "25",
+            "--max-examples", "10",
             "--warnings", "off",
             "--no-color",
         ]  # fmt: skip
