@@ -18,10 +18,12 @@ class AsyncCallback(models.Model):
     """One report, and whether it counted."""
 
     task_run = models.ForeignKey(TaskRun, models.CASCADE, related_name="callbacks", db_index=False)
-    # The task of the run, so that the callbacks of a task are found without its runs.
+    # The task of the run, so that the callbacks of a task are found without its runs. No constraint:
+    # to check it is to lock the task after the run, and who disables a task locks it before.
     task = models.ForeignKey(
-        Task, models.CASCADE, related_name="callbacks", db_index=False, null=True, editable=False
-    )
+        Task, models.CASCADE, related_name="callbacks", db_index=False, db_constraint=False,
+        null=True, editable=False,
+    )  # fmt: skip
     attempt = models.PositiveIntegerField(default=0)
     received_at = models.DateTimeField()
     status = models.CharField(max_length=8, choices=CallbackStatus)

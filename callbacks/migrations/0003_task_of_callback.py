@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
             model_name="asynccallback",
             name="task",
             field=models.ForeignKey(
+                db_constraint=False,
                 db_index=False,
                 editable=False,
                 null=True,

@@ -74,7 +74,9 @@ def two():
         make_run(task=make_task(name=name), status="SUCCESS") for name in ("mail", "stats")
     )
     for run, status in ((first, "RECEIVED"), (second, "IGNORED")):
-        AsyncCallback.objects.create(task_run=run, received_at=NOON, status=status)
+        AsyncCallback.objects.create(
+            task_run=run, task_id=run.task_id, received_at=NOON, status=status
+        )
     return first.pk, second.pk
 
 
