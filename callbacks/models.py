@@ -18,8 +18,8 @@ class AsyncCallback(models.Model):
     """One report, and whether it counted."""
 
     task_run = models.ForeignKey(TaskRun, models.CASCADE, related_name="callbacks", db_index=False)
-    # The task of the run, so that the callbacks of a task are found without its runs. No constraint:
-    # to check it is to lock the task after the run, and who disables a task locks it before.
+    # The task of the run, so that the callbacks of a task are found without its runs. Without a
+    # constraint: to check it locks the task after the run, and who disables a task locks it before.
     task = models.ForeignKey(
         Task, models.CASCADE, related_name="callbacks", db_index=False, db_constraint=False,
         null=True, editable=False,
