@@ -200,8 +200,8 @@ class PauseView(Endpoint):
         until, tag = values.get("until"), values.get("tag", "")
         if until is not None and until <= now:
             raise invalid({"until": ["Must be in the future."]})
-        pauses.pause(tag=tag, reason=values.get("reason", ""), until=until, now=now)
-        return Response(PausedSerializer(Pause.objects.get(tag=tag)).data)
+        made = pauses.pause(tag=tag, reason=values.get("reason", ""), until=until, now=now)
+        return Response(PausedSerializer(made).data)
 
 
 class ResumeView(Endpoint):

@@ -210,8 +210,8 @@ class TaskRun(models.Model):
             ),
             # overlap, backlog, disable, delete: what of a task is not over yet
             Index(fields=("task", "status"), condition=Q(end_time=None), name="run_open_of_task"),
-            # history of one task, newest first; newest_of()
-            Index(fields=("task", "-id"), name="run_of_task"),
+            # history of one task, newest first, also that of some status alone; newest_of()
+            Index(fields=("task", "-id", "status"), name="run_of_task"),
             # lists by scheduled_time, of one task and of all
             Index(fields=("task", "scheduled_time"), name="run_of_task_by_time"),
             Index(fields=("scheduled_time",), name="run_by_time"),

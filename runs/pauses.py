@@ -39,11 +39,12 @@ def hold(tasks: Iterable[Task]) -> None:
 
 
 @transaction.atomic
-def pause(*, tag: str, reason: str, until: datetime | None, now: datetime) -> None:
+def pause(*, tag: str, reason: str, until: datetime | None, now: datetime) -> Pause:
     values = {"reason": reason, "until": until}
-    Pause.objects.update_or_create(
+    made, _ = Pause.objects.update_or_create(
         tag=tag, defaults=values, create_defaults=values | {"created_at": now}
     )
+    return made
 
 
 def resume(*, tag: str | None, now: datetime) -> bool:

@@ -12,7 +12,7 @@ def find_tasks(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [
         ("callbacks", "0002_callback_counts"),
-        ("runs", "0005_by_trigger"),
+        ("runs", "0005_lists"),
         ("tasks", "0004_changes_and_bundles"),
     ]
 

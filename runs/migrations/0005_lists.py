@@ -16,4 +16,12 @@ class Migration(migrations.Migration):
                 name="run_by_trigger",
             ),
         ),
+        migrations.RemoveIndex(
+            model_name="taskrun",
+            name="run_of_task",
+        ),
+        migrations.AddIndex(
+            model_name="taskrun",
+            index=models.Index(fields=["task", "-id", "status"], name="run_of_task"),
+        ),
     ]
