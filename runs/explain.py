@@ -100,7 +100,8 @@ def covering(task: Task, at: datetime) -> TaskRun | None:
 
 def in_force(task: Task, at: datetime) -> Change | None:
     """The version of the task at that time, if its log reaches back so far."""
-    return Change.objects.filter(task=task, at__lte=at).order_by("-id").first()
+    known = Change.objects.filter(task=task, at__lte=at).exclude(values={})
+    return known.order_by("-id").first()
 
 
 def planned(schedule: Schedule, at: datetime) -> bool:

@@ -57,15 +57,24 @@ def note(
     before: Task | None = None, changed: Iterable[str] = (),
 ) -> None:  # fmt: skip
     """Write down what was just done to a task; who may read it does not see its secrets."""
-    values = told(task, before) if before else told(task)
+    values = told_or_nothing(task, before) if before else told_or_nothing(task)
     names = [PUBLIC.get(name, name) for name in changed]
-    old = told(before, task) if before else {}  # what is secret now was it before, too
+    # What is secret now was it before, too.
+    old = told_or_nothing(before, task) if before else {}
     Change.objects.create(
         task=task, at=now, who=(by or SYSTEM)[:WHO_MAX], verb=verb, version=task.version,
-        reason=reason[:256], old={name: old[name] for name in names},
-        new={name: values[name] for name in names},
-        values=values | {"anchor": clock.text(task.anchor)},
+        reason=reason[:256], old={name: old.get(name) for name in names},
+        new={name: values.get(name) for name in names},
+        values=values and values | {"anchor": clock.text(task.anchor)},
     )  # fmt: skip
+
+
+def told_or_nothing(task: Task, *also: Task) -> dict[str, Any]:
+    """A row that somebody spoilt can be disabled, and that is written down all the same."""
+    try:
+        return told(task, *also)
+    except (TypeError, ValueError, AttributeError, LookupError):
+        return {}
 
 
 def as_of(task: Task, values: dict[str, Any]) -> Task:

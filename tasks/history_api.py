@@ -89,7 +89,7 @@ class History:
         """What the task said of itself then, in the values of its columns."""
         log = Change.objects.filter(task=task, version=version).order_by("-id")
         change = log.first()
-        if change is None:
+        if change is None or not change.values:
             raise ApiError("NOT_FOUND", f"The log of the task has no version {version}.")
         known = {name: value for name, value in change.values.items() if name != "anchor"}
         said = TaskSerializer(data=known)

@@ -59,9 +59,14 @@ class Visit:
         self.trouble: list[str] = []
         page.on("console", self.heard)
         page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        page.on("requestfailed", lambda request: self.trouble.append(f"failed: {request.url}"))
+        page.on("requestfailed", self.failed)
         page.on("response", self.answered)
         page.on("request", self.asked)
+
+    def failed(self, request: Any) -> None:
+        """Whoever leaves a page breaks off what it was still asking."""
+        if request.failure != "net::ERR_ABORTED":
+            self.trouble.append(f"failed: {request.url} {request.failure}")
 
     def heard(self, message: Any) -> None:
         if message.type == "error":

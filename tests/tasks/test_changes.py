@@ -2,7 +2,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import materialise
+from cronjob.lib import clock
+from runs import materialise, standing
 from tasks.changes import Change
 from tasks.models import Task
 from tests import marks
@@ -65,6 +66,15 @@ def test_the_scheduler_says_that_it_gave_a_task_up(db):
     materialise.materialise(NOON)
     change = Change.objects.get(task=task)
     assert (change.who, change.verb, change.version) == ("scheduler", "DISABLE", 2)
+
+
+@pytest.mark.parametrize("spoilt", [{"retry_policy": "never"}, {"headers": [1]}, {"priority": 2}])
+def test_a_task_that_somebody_spoilt_can_be_disabled_and_explained(api, made, spoilt):
+    Task.objects.filter(pk=made).update(**spoilt)
+    standing.disable(Task.objects.get(pk=made), reason="spoilt", now=clock.now())
+    newest = log(api, made)[0]
+    assert (newest["verb"], newest["reason"]) == ("DISABLE", "spoilt")
+    assert api.get(f"tasks/{made}/explain?at=2999-01-01T00:00:00Z").status_code == 200
 
 
 def test_secrets_are_never_in_the_log(api, made):
