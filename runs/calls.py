@@ -108,7 +108,6 @@ class Outcome:
     timings: dict[str, int | None] = field(default_factory=dict)
     retry_after: float | None = None  # seconds that the target asks for, capped
     sent: bool = False  # the target may have seen it
-    cut: bool = False  # it was we who broke it off
 
     @classmethod
     def of_lost(cls, run: TaskRun, why: str) -> Self:
@@ -356,6 +355,9 @@ def outcome(call: Call, reply: http.Reply | None) -> Outcome:
     """What a reply means. There is none if the call could not be made."""
     if reply is None:
         return ended(call, kind=ErrorKind.TEMPLATE, message=call.problem)
+    if reply.cut:  # by ourselves, since nobody wanted it any more: that says nothing of the target
+        why = "its scheduler let go of it before the answer came"
+        return ended(call, kind=ErrorKind.LOST, message=why, sent=True)
     code, kind, message = reply.code, reply.kind, reply.message
     ok = not kind and code is not None and 200 <= code < 300
     if not kind and not ok:
@@ -371,7 +373,7 @@ def outcome(call: Call, reply: http.Reply | None) -> Outcome:
         response_body=body, truncated=reply.truncated or long,
         timings={phase: getattr(reply, phase) for phase in PHASES},
         retry_after=None if ok else retry.asked_for(told, seen=seen, most=most),
-        sent=reply.sent, cut=reply.cut,
+        sent=reply.sent,
     )  # fmt: skip
 
 

@@ -4,16 +4,17 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, Q, QuerySet, Window
-from django.db.models.functions import Greatest, RowNumber
+from django.db.models import Exists, F, Min, Q, QuerySet, Value, Window
+from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
-from cronjob.lib import metrics
+from cronjob.lib import metrics, wakeup
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
-from runs import calls, pauses
+from runs import calls, held
 from runs.glance import LowWater
 from runs.models import Process, TaskRun
 from runs.states import FINAL, OCCUPYING, UNPLANNED, Status, Trigger
@@ -40,7 +41,10 @@ CALL_NEEDS = (
     "deleted",
 )  # fmt: skip
 NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
-TASK_NEEDS = ("tags", "max_concurrency", "concurrency_policy", "start_deadline_seconds")
+PLACE_NEEDS = (
+    "id", "status", "slot", "trigger", "due_at", "task__tags", "task__max_concurrency",
+    "task__concurrency_policy", "task__start_deadline_seconds",
+)  # fmt: skip
 SETS = (
     "status", "reason", "end_time", "attempt", "fence", "owner", "slot", "start_time",
     "deadline_at", "lateness_ms", "template", "trace_id", "ready_at", "next_retry_time",
@@ -48,32 +52,46 @@ SETS = (
 )  # fmt: skip
 
 
+class Claimed(NamedTuple):
+    runs: list[TaskRun]  # to be called, the most urgent first
+    moved: int  # these, and those that cannot start now
+
+
 def claim(
-    now: datetime, *, owner: str, room: int, priorities: list[int],
+    now: datetime, *, owner: str, room: int, priorities: list[int], reach: int = 0,
     first: tuple[int, int] | None = None, since: Mapping[int, datetime] = FROM_THE_FIRST,
-) -> list[TaskRun]:  # fmt: skip
+) -> Claimed:  # fmt: skip
     """Take up to `room` runs; no other process can take the same, nor go past a task's limit.
 
-    Of these priorities, in their order; `first` is one of which some go before all others.
+    Of these priorities, in their order; `first` is one of which some go before all others. With a
+    `reach` beyond the room, more are looked at: some may have to wait for a slot of their task.
     """
-    shares = [*([first] if first else []), *((priority, room) for priority in priorities)]
+    reach = max(reach, room)
+    shares = [*([first] if first else []), *((priority, reach) for priority in priorities)]
     alive = Exists(Process.objects.filter(name=owner))  # else we were given up, and know it soon
     with transaction.atomic():
-        runs = candidates(now, alive, room, shares, since)
+        runs = candidates(now, alive, reach, shares, since)
         if not runs:
-            return []
+            return Claimed([], 0)
         failpoint("claim.locked")
+        paused = held.tags()
         places = Places({run.task_id for run in runs if needs_place(run)})
-        paused = pauses.tags()
+        places.queue(behind=runs, paused=paused)
         seen = {run.pk: (run.fence, run.status) for run in runs}
+        decided = []
         for run in runs:
             decide_or_end(run, places, paused, now=now, owner=owner)
-        moved = write(runs, seen, now=now)
+            decided.append(run)
+            room -= run.status == Status.RUNNING
+            if not room:
+                break  # the others stay as they were
+        moved = write(decided, seen, now=now)
     failpoint("claim.committed")
-    measure(run for run in runs if run.pk in moved)
-    if parked := {run.task_id for run in runs if run.status == Status.SCHEDULED}:
-        unpark(parked, now)  # a slot may have become free while we looked
-    return [run for run in runs if run.status == Status.RUNNING and run.pk in moved]
+    measure(run for run in decided if run.pk in moved)
+    if others := {run.task_id for run in decided if run.status != Status.RUNNING}:
+        unpark(others, now)  # a slot may have become free while we looked, or a pause have ended
+    called = [run for run in decided if run.status == Status.RUNNING and run.pk in moved]
+    return Claimed(called, len(moved))
 
 
 def measure(runs: Iterable[TaskRun]) -> None:
@@ -113,6 +131,7 @@ class Places:
         self.taken: dict[int, set[int]] = {task: set() for task in tasks}
         self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
         self.catching_up: set[int] = set()
+        self.first: dict[int, datetime] = {}  # when the oldest run of a task that waits was due
         if self.taken:
             underway = TaskRun.objects.filter(task__in=list(self.taken), end_time=None)
             underway = underway.filter(Q(slot__isnull=False) | Q(status__in=OCCUPYING))
@@ -127,8 +146,24 @@ class Places:
         if run.trigger == Trigger.CATCH_UP and run.status in OCCUPYING:
             self.catching_up.add(run.task_id)
 
+    def queue(self, *, behind: Iterable[TaskRun], paused: set[str]) -> None:
+        """What became ready meanwhile must not overtake what has waited for longer."""
+        lined_up = {run.task_id: run.task for run in behind if queues(run)}
+        if not lined_up:
+            return
+        waiting = TaskRun.objects.waiting().filter(
+            task__in=list(lined_up), status=Status.SCHEDULED, slot=None
+        )
+        others = waiting.exclude(pk__in=[run.pk for run in behind]).order_by()
+        oldest = others.values_list("task_id", "trigger").annotate(first=Min("due_at"))
+        for task, trigger, first in oldest:
+            if trigger in UNPLANNED or not held.holds(paused, lined_up[task]):
+                self.first[task] = min(first, self.first.get(task, first))
+
     def admits(self, run: TaskRun) -> bool:
         """Whether it may start beside what is under way; catching up goes one after another."""
+        if queues(run) and run.due_at > self.first.get(run.task_id, run.due_at):
+            return False
         if run.trigger == Trigger.CATCH_UP and run.task_id in self.catching_up:
             return False
         under_way = len(self.taken[run.task_id]) + self.beside[run.task_id]
@@ -143,6 +178,14 @@ class Places:
 
 def parallel(run: TaskRun) -> bool:
     return run.task.concurrency_policy == ConcurrencyPolicy.PARALLEL
+
+
+def queues(run: TaskRun) -> bool:
+    """Whether it waits for its turn, the oldest of its task first."""
+    policy = run.task.concurrency_policy
+    return needs_place(run) and (
+        policy == ConcurrencyPolicy.QUEUE or run.trigger == Trigger.CATCH_UP
+    )
 
 
 def needs_place(run: TaskRun) -> bool:
@@ -168,7 +211,7 @@ def decide_or_end(
 def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str) -> None:
     """Start it, let it wait, or end it, by what its task says now."""
     task = run.task
-    if paused and pauses.held_run(paused, run):
+    if paused and held.held_run(paused, run):
         run.ready_at = None
         return
     asked_for = run.status == Status.SCHEDULED and run.trigger in UNPLANNED and not task.deleted
@@ -230,39 +273,62 @@ def unpark(tasks: Iterable[int], now: datetime) -> int:
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
-    waiting = TaskRun.objects.parked().filter(task__in=list(tasks), status=Status.SCHEDULED)
-    needed = ("id", "status", "slot", "trigger", *(f"task__{name}" for name in TASK_NEEDS))
-    parked = list(heads(waiting).select_related("task").only(*needed).order_by("task", "id"))
+    waiting = TaskRun.objects.parked().filter(task__in=list(tasks))
+    oldest = heads(waiting).select_related("task").order_by("task", "due_at", "id")
+    parked = list(oldest.only(*PLACE_NEEDS))
     if not parked:
         return 0
-    places, paused = Places({run.task_id for run in parked}), pauses.tags()
-    chosen = late(waiting, parked, now)
+    places, paused = Places({run.task_id for run in parked}), held.tags()
+    places.queue(behind=parked, paused=paused)
+    chosen = late(waiting, parked, paused, now)
     for run in parked:
-        if run.pk in chosen or pauses.held_run(paused, run):
+        if run.pk in chosen or held.held_run(paused, run):
             continue
-        if places.admits(run):
+        if run.status == Status.RETRYING:  # it has its place, and waited for a pause to end
+            chosen.append(run.pk)
+        elif places.admits(run):
             chosen.append(run.pk)
             run.slot, run.status = places.free_slot(run), Status.RUNNING
             places.occupy(run)
-    return TaskRun.objects.parked().filter(pk__in=chosen).update(ready_at=now)
+    # By its own time again: what came later and never had to wait must not overtake it.
+    ready = Coalesce("next_retry_time", Least("due_at", Value(now)))
+    freed = TaskRun.objects.parked().filter(pk__in=chosen).update(ready_at=ready)
+    if freed:
+        wakeup.schedulers()  # that time may lie below where they look
+    return freed
+
+
+def tasks_that_wait(*, after: int = 0) -> list[int]:
+    """A batch of tasks beyond this one whose runs wait for a place, or for a pause to end.
+
+    To `unpark` them is a safety net: whoever should have done it may have died in between.
+    """
+    parked = TaskRun.objects.parked().filter(task__gt=after)
+    tasks = parked.order_by("task").values_list("task", flat=True).distinct()
+    return list(tasks[: settings.CRONJOB_BATCH_MAX])
 
 
 def heads(waiting: QuerySet[TaskRun]) -> QuerySet[TaskRun]:
     """Of each task no more than could start at best: thousands may wait behind them."""
-    which = [F("task_id"), F("trigger")]  # a pause holds some of them, and not others
-    place = Window(RowNumber(), partition_by=which, order_by="id")
+    which = [F("task_id"), F("status"), F("trigger")]  # a pause holds some, and not others
+    place = Window(RowNumber(), partition_by=which, order_by=("due_at", "id"))
     most = Greatest(F("task__max_concurrency"), 1)
     beyond = Q(place__lte=most) | Q(task__concurrency_policy=ConcurrencyPolicy.PARALLEL)
     return waiting.annotate(place=place).filter(beyond, place__lte=settings.CRONJOB_BATCH_MAX)
 
 
-def late(waiting: QuerySet[TaskRun], heads: list[TaskRun], now: datetime) -> list[int]:
-    """Those that have waited too long need no place: their claim ends them."""
-    patience = {run.task_id: run.task.start_deadline_seconds for run in heads}
+def late(
+    waiting: QuerySet[TaskRun], heads: list[TaskRun], paused: set[str], now: datetime
+) -> list[int]:
+    """Those that have waited too long need no place: a claim ends them, unless a pause holds."""
     found: list[int] = []
-    for task, seconds in patience.items():
-        if seconds is not None:
-            due = waiting.filter(task=task, due_at__lt=now - timedelta(seconds=seconds))
-            oldest = due.order_by("id").values_list("pk", flat=True)
+    for task in {run.task_id: run.task for run in heads}.values():
+        if (seconds := task.start_deadline_seconds) is not None:
+            due = waiting.filter(
+                task=task, status=Status.SCHEDULED, due_at__lt=now - timedelta(seconds=seconds)
+            )
+            if held.holds(paused, task):
+                due = due.filter(trigger__in=UNPLANNED)
+            oldest = due.order_by("due_at").values_list("pk", flat=True)
             found += oldest[: settings.CRONJOB_BATCH_MAX]
     return found

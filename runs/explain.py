@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from runs import pauses
+from runs import held
 from runs.models import Pause, TaskRun
 from runs.states import FINAL, Status, Trigger
 from tasks import daylight
@@ -153,8 +153,8 @@ def why_late(told: Explanation, run: TaskRun) -> str:
 
 
 def of_waiting(told: Explanation, run: TaskRun) -> Explanation:
-    paused = pauses.tags()
-    if pauses.held_run(paused, run):
+    paused = held.tags()
+    if held.held_run(paused, run):
         return told.say("WAITING", f"Run {run.pk} waits for a pause to end.")
     told.blocked_by = in_the_way(run, run.due_at)
     behind = f" behind runs {listed(told.blocked_by)}" if told.blocked_by else ""
@@ -198,7 +198,7 @@ def of_coming(told: Explanation, task: Task, schedule: Schedule) -> Explanation:
         return told.say("NO_MOMENT", no_moment(told, schedule))
     if task.status == TaskStatus.DISABLED:
         return of_disabled(told, disabled_at(task, told.at))
-    if pauses.holds(pauses.tags(), task):
+    if held.holds(held.tags(), task):
         return told.say("PAUSED", "It will not run unless the pause ends before.")
     return told.say("COMING", f"It will run at {said(schedule.fires_at(told.at))}.")
 
@@ -240,7 +240,7 @@ def of_disabled(told: Explanation, off: tuple[Change | None, Change | None] | No
 
 
 def of_due(told: Explanation, task: Task) -> Explanation:
-    if pauses.holds(pauses.tags(), task):
+    if held.holds(held.tags(), task):
         holding = Pause.objects.filter(tag__in=["", *task.tags]).exclude(reason="")
         why = holding.values_list("reason", flat=True).first() or ""
         return told.say("PAUSED", f"Firing is paused{f': {why}' if why else ''}.")

@@ -1,6 +1,5 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
-import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -11,18 +10,16 @@ from django.db.models import Count
 from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.rows import compare_and_set
-from runs import pauses
+from runs import held, pauses
 from runs.entries import Entry, missed, planned, record
 from runs.glance import BEGINNING
 from runs.models import TaskRun
+from runs.spoilt import give_up
 from runs.states import Status, Trigger
 from tasks import misfire
-from tasks.changes import Verb, note
 from tasks.misfire import Plan
-from tasks.models import SCHEDULE_FIELDS, Task, TaskStatus
+from tasks.models import SCHEDULE_FIELDS, Task
 from tasks.schedule import Schedule
-
-logger = logging.getLogger(__name__)
 
 # What planning needs of a task; never its bodies.
 NEEDED = (
@@ -39,7 +36,7 @@ def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
     if not tasks:
         return 0
     failpoint("materialise.read")
-    held, firing = pauses.split(tasks)
+    resting, firing = held.split(tasks)
     waiting = waiting_of(firing)
     plans = [plan for t in firing if (plan := planned_or_none(t, waiting.get(t.pk, 0), now=now))]
     with transaction.atomic():
@@ -47,8 +44,10 @@ def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
         failpoint("materialise.advanced")
         # The second guard: a moment that was recorded before is not recorded again.
         record([entry for task, *_, entries in plans if task.pk in won for entry in entries])
-        pauses.hold(held)
+        held.hold(resting)
     failpoint("materialise.committed")
+    if resting:
+        pauses.let_go(resting, now)  # a pause may have ended while we looked
     measure(due for due in plans if due[0].pk in won)
     return len(tasks)
 
@@ -78,25 +77,8 @@ def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
         )  # fmt: skip
         return task, schedule, plan, list(entries_of(task, schedule, plan, now=now))
     except Exception:
-        logger.exception("task %s cannot be scheduled", task.name, extra={"task_id": task.pk})
         give_up(task, now=now)
         return None
-
-
-@transaction.atomic
-def give_up(task: Task, *, now: datetime) -> None:
-    """Nothing that would compute its schedule again: it would fail again."""
-    reason = "its schedule could not be computed; the log says why"
-    given_up = Task.objects.filter(pk=task.pk, version=task.version).update(
-        status=TaskStatus.DISABLED,
-        disabled_reason=reason,
-        version=task.version + 1,
-        next_moment=None,
-        next_run_at=None,
-        updated_at=now,
-    )
-    if given_up:
-        note(Task.objects.get(pk=task.pk), Verb.DISABLE, by="scheduler", now=now, reason=reason)
 
 
 def advance(plans: Iterable[Due]) -> set[int]:

@@ -1,41 +1,28 @@
-"""Stopping everything, or what carries a tag, for a while: nothing fires, nothing is lost of it."""
+"""Stopping everything, or what carries a tag, for a while: nothing fires, nothing is lost of it.
+
+Whoever holds something looks at the pauses once more after its commit, and whoever ends a pause
+lets go after his: of two that pass each other, at least one sees what the other did. For whoever
+dies in between, every scheduler sweeps what is held and belongs to no pause.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
+from django.db.models import Q
 
 from cronjob.lib import wakeup
+from cronjob.lib.failpoints import failpoint
+from runs import held
+from runs.claim import tasks_that_wait, unpark
 from runs.entries import missed, record, recorded_until
-from runs.models import Pause, TaskRun
-from runs.states import UNPLANNED
+from runs.models import Pause
+from runs.spoilt import give_up
 from tasks import misfire
 from tasks.models import Task
 
-EVERYTHING = ""
-
-
-def tags() -> set[str]:
-    return set(Pause.objects.values_list("tag", flat=True))
-
-
-def holds(paused: set[str], task: Task) -> bool:
-    return EVERYTHING in paused or not paused.isdisjoint(task.tags)
-
-
-def split(tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:
-    """Those that a pause holds, and those that fire."""
-    paused = tags()
-    held = [task for task in tasks if holds(paused, task)] if paused else []
-    return held, [task for task in tasks if task not in held]
-
-
-def hold(tasks: Iterable[Task]) -> None:
-    """Leave the moment where it is, but let it not be due: the poll costs what it did before."""
-    for task in tasks:
-        same = Task.objects.filter(pk=task.pk, next_run_at=task.next_run_at, version=task.version)
-        same.update(next_run_at=None)
+HELD = Q(next_run_at=None, next_moment__isnull=False)  # as task_held knows them
 
 
 @transaction.atomic
@@ -51,6 +38,7 @@ def resume(*, tag: str | None, now: datetime) -> bool:
     """Fire again from now on; without a tag every pause ends. What passed is recorded once."""
     ending = Pause.objects.all() if tag is None else Pause.objects.filter(tag=tag)
     ended, _ = ending.delete()
+    failpoint("pause.ended")
     release(now)
     return ended > 0
 
@@ -58,43 +46,50 @@ def resume(*, tag: str | None, now: datetime) -> bool:
 def end_due(now: datetime) -> None:
     """Pauses that were to last until now."""
     Pause.objects.filter(until__lte=now).delete()
+    failpoint("pause.ended")
     release(now)
 
 
 def release(now: datetime) -> None:
     """Let go of what no pause holds any more, batch by batch: it may be much."""
-    paused = tags()
     last = 0
-    while tasks := list(
-        Task.objects.filter(next_run_at=None, next_moment__isnull=False, pk__gt=last)
-        .order_by("pk")[: settings.CRONJOB_BATCH_MAX]
-    ):  # fmt: skip
-        last = tasks[-1].pk
-        with transaction.atomic():
-            locked = Task.objects.select_for_update().filter(pk__in=[t.pk for t in tasks])
-            for task in locked.filter(next_run_at=None, next_moment__isnull=False):
-                if not holds(paused, task):
-                    release_task(task, now)
-    last = 0
-    while runs := list(
-        TaskRun.objects.parked().filter(pk__gt=last).order_by("pk")
-        .select_related("task").only("id", "task__tags")[: settings.CRONJOB_BATCH_MAX]
-    ):  # fmt: skip
-        last = runs[-1].pk
-        free = [run.pk for run in runs if not holds(paused, run.task)]
-        TaskRun.objects.parked().filter(pk__in=free).update(ready_at=now)
+    while last := release_batch(now, after=last):
+        pass
+    while waiting := tasks_that_wait(after=last):
+        unpark(waiting, now)
+        last = waiting[-1]
     wakeup.schedulers()
 
 
-def release_task(task: Task, now: datetime) -> None:
+def release_batch(now: datetime, *, after: int = 0) -> int:
+    """Of a batch of the tasks that are held; the last of them, 0 if there are no more."""
+    batch = list(Task.objects.filter(HELD, pk__gt=after).only("tags").order_by("pk")
+                 [: settings.CRONJOB_BATCH_MAX])  # fmt: skip
+    let_go(batch, now)
+    return batch[-1].pk if len(batch) == settings.CRONJOB_BATCH_MAX else 0
+
+
+def let_go(tasks: Iterable[Task], now: datetime) -> None:
+    """Those of them that no pause holds fire again."""
+    paused = held.tags()
+    free = [task.pk for task in tasks if not held.holds(paused, task)]
+    if not free:
+        return
+    with transaction.atomic():
+        for task in Task.objects.select_for_update().filter(HELD, pk__in=free).order_by("pk"):
+            try:
+                fire_again(task, now)
+            except DatabaseError:
+                raise
+            except Exception:
+                give_up(task, now=now)
+
+
+def fire_again(task: Task, now: datetime) -> None:
     assert task.next_moment is not None
     schedule = task.schedule()
-    if span := misfire.backlog(schedule, task.next_moment, now):
-        record([missed(task, span, schedule=schedule, reason="paused", now=now)])
+    span = misfire.backlog(schedule, task.next_moment, now)
+    entries = [missed(task, span, schedule=schedule, reason="paused", now=now)] if span else []
     task.rearm(now=recorded_until(task, now))
+    record(entries)
     task.save(update_fields=("ended", "next_moment", "next_run_at"))
-
-
-def held_run(paused: set[str], run: TaskRun) -> bool:
-    """Whether a pause holds it; what somebody asked for still runs."""
-    return run.trigger not in UNPLANNED and holds(paused, run.task)

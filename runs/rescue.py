@@ -38,6 +38,7 @@ def rescue(now: datetime) -> int:
         outcomes = [(run, Outcome.of_lost(run, why(run, now))) for run in runs]
         moved = settle(outcomes, now=now)
         failpoint("rescue.written")
+    unpark({run.task_id for run in runs if run.pk in moved}, now)  # who looks sees what we wrote
     for name in names:
         logger.warning("process %s is gone, its runs are rescued", name, extra={"action": "rescue"})
     return len(moved)
@@ -100,13 +101,3 @@ def put_back(run: TaskRun, *, now: datetime) -> bool:
         changes = {"lateness_ms": None, "start_time": None, "template": None}
     fence = {"fence": run.fence + 1}
     return run.transition(to, now=now, ready_at=now, attempt=attempt, **fence, **changes)
-
-
-def tasks_that_wait(*, after: int = 0) -> list[int]:
-    """A batch of tasks beyond this one whose runs wait for a place.
-
-    To `unpark` them is a safety net: whoever should have done it may have died in between.
-    """
-    parked = TaskRun.objects.parked().filter(status=Status.SCHEDULED, task__gt=after)
-    tasks = parked.order_by("task").values_list("task", flat=True).distinct()
-    return list(tasks[: settings.CRONJOB_BATCH_MAX])

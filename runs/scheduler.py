@@ -18,13 +18,13 @@ from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
-from runs.claim import AGED, claim, unpark
+from runs.claim import AGED, claim, tasks_that_wait, unpark
 from runs.executor import Executor, Key
 from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import materialise
 from runs.models import TaskRun
-from runs.rescue import expire, lose, put_back, reconcile, rescue, tasks_that_wait
+from runs.rescue import expire, lose, put_back, reconcile, rescue
 from runs.settle import settle_each
 from runs.states import Status
 from tasks.models import Priority
@@ -50,7 +50,8 @@ class Scheduler:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
         self.looked = self.tidied = self.warned = 0.0
-        self.troubles = self.swept = self.owed = 0
+        self.troubles = self.owed = self.reach = 0
+        self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
         metrics.watch("cronjob_executor_slots", lambda: executor.slots)
         metrics.watch("cronjob_executor_in_flight", lambda: len(executor.held))
@@ -103,9 +104,9 @@ class Scheduler:
             self.low_water.lower(due)
             ready = [*Priority]
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        called = self.call(seen.now, room, ready, longest) if room and ready else 0
+        moved = self.call(seen.now, room, ready, longest) if room and ready else 0
         self.drop_canceled()
-        if due or called:
+        if due or moved:
             return 0  # there may be more
         return self.rest(seen)
 
@@ -113,6 +114,8 @@ class Scheduler:
         ready = min(seen.ready.values(), default=None) if self.executor.free else None
         times = (seen.due, ready, seen.unanswered, seen.unpause)
         ahead = [(at - seen.now).total_seconds() for at in times if at]
+        if self.executor.held:  # one of them may be canceled
+            ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
         rest = min([settings.CRONJOB_POLL_SECONDS, *ahead])
         return rest if rest > 0 else CONTENDED_SECONDS
 
@@ -137,17 +140,20 @@ class Scheduler:
             # Also where slots come free one by one, one in so many goes by age.
             share, self.owed = divmod(self.owed + room, AGED)
             first = (longest, share)
-        claimed = claim(
-            now, owner=self.lease.process.name, room=room, priorities=ready,
+        claimed, moved = claim(
+            now, owner=self.lease.process.name, room=room, priorities=ready, reach=self.reach,
             first=first, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
+        # Where many wait for a slot of their own task, look past them for those of others.
+        in_vain = moved > len(claimed) < room
+        self.reach = min(4 * max(room, self.reach), settings.CRONJOB_BATCH_MAX) if in_vain else 0
         tokens = issue([run for run in claimed if run.is_asynchronous])
         for run in claimed:
             url, token = tokens.get(run.pk, ("", ""))
             call = calls.prepare(run, now=now, callback_url=url, callback_token=token)
             self.executor.submit(run, call)
-        return len(claimed)
+        return moved
 
     def drop_canceled(self) -> None:
         """Cut off the calls of runs that somebody ended meanwhile."""
@@ -174,6 +180,7 @@ class Scheduler:
         self.tidied = time.monotonic()
         self.look_for_snapshots()
         self.unpark(seen.now)
+        self.swept_held = pauses.release_batch(seen.now, after=self.swept_held)
         if seen.overdue:  # something is being called somewhere
             held = {*self.executor.held, *self.forsaken}
             reconcile(self.lease.process.name, held, now=seen.now)

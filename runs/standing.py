@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from cronjob.lib import masking, wakeup
+from runs import pauses
 from runs.claim import unpark
 from runs.entries import missed, record, recorded_until
 from runs.models import TaskRun
@@ -56,8 +57,10 @@ def edit(task: Task, *, now: datetime, by: str = "", reason: str = "") -> list[s
         task.rearm(now=recorded_until(task, now), pending=pending)
     save(task)
     note(task, Verb.EDIT, by=by, now=now, reason=reason, before=before, changed=changed)
-    if {"max_concurrency", "concurrency_policy"} & set(changed):
+    if {"max_concurrency", "concurrency_policy", "tags"} & set(changed):
         unpark([task.pk], now)
+    if "tags" in changed:
+        pauses.let_go([task], now)  # of a pause it may have left behind
     wakeup.schedulers()
     log("edit", task)
     return changed

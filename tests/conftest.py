@@ -9,9 +9,11 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connection as django_connection
 from django.db import connections
 from django.db.utils import load_backend
 from django.test import Client
+from psycopg.conninfo import make_conninfo
 
 from cronjob.lib import database as databases
 from tests import factories
@@ -121,6 +123,16 @@ def console(db: None) -> Client:
     client = Client()
     client.force_login(factories.make_user("admin", is_superuser=True, is_staff=True))
     return client
+
+
+@pytest.fixture
+def hints(settings: Any) -> None:
+    """Schedulers of the test hear of changes as in production."""
+    if django_connection.vendor == "postgresql":
+        where = django_connection.get_connection_params()
+        names = ("host", "port", "dbname", "user", "password")
+        known = {name: where[name] for name in names if name in where}
+        settings.CRONJOB_LISTEN_URL = make_conninfo(**known)
 
 
 @pytest.fixture

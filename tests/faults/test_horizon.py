@@ -53,7 +53,7 @@ def churn():
         first = make_run(task=task, moment=NOON + number * MINUTE)
         later = "moment + n * interval '1 millisecond'"
         copy(first, BATCH - 1, moment=later, ready_at=later.replace("moment", "ready_at"))
-        runs = claim(NOON + 99 * MINUTE, owner="a", room=BATCH, priorities=[*Priority])
+        runs = claim(NOON + 99 * MINUTE, owner="a", room=BATCH, priorities=[*Priority]).runs
         assert len(runs) == BATCH
         assert len(settle([(run, outcome(run)) for run in runs], now=NOON)) == BATCH
     glance(low_water)
@@ -128,7 +128,9 @@ def test_what_was_made_of_a_late_task_is_found_at_once():
 
 def claim_all(low_water):
     registered("a")
-    return claim(NOON + SECOND, owner="a", room=9, priorities=[*Priority], since=low_water.ready())
+    return claim(
+        NOON + SECOND, owner="a", room=9, priorities=[*Priority], since=low_water.ready()
+    ).runs
 
 
 def test_an_old_snapshot_is_told_with_its_age(session, monkeypatch, caplog):

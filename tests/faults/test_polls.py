@@ -49,7 +49,7 @@ def test_a_poll_and_a_claim_look_at_what_is_ready_and_at_nothing_else(crowd):
         connection,
     ) as seen:
         glance()
-        assert len(claim(NOON, owner="a", room=16, priorities=[*Priority])) == READY
+        assert len(claim(NOON, owner="a", room=16, priorities=[*Priority]).runs) == READY
     asked = [
         q["sql"] for q in seen.captured_queries if " FROM task_runs" in q["sql"].replace('"', "")
     ]

@@ -1,11 +1,12 @@
 """A fault in each failure window of the reliability model, and what becomes of the run."""
 
 import signal
+from datetime import timedelta
 
 import pytest
 
 from cronjob.lib import clock
-from runs import standing
+from runs import pauses, standing
 from tasks.models import Task
 from tests.faults import oracle
 from tests.faults.hurried import SEED
@@ -58,7 +59,8 @@ LOST = {
 
 
 @pytest.mark.parametrize(("place", "calls"), LOST.values(), ids=LOST)
-def test_a_task_that_must_not_be_called_twice_is_recorded_as_lost(world, place, calls):
+def test_a_task_that_must_not_be_called_twice_is_recorded_as_lost(each_world, place, calls):
+    world = each_world
     world.plant(run_at=SOON, on_lost="FAIL")
     assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
     world.start()
@@ -155,6 +157,27 @@ def test_16_a_task_disabled_between_being_read_and_moved_on_makes_no_run(world):
     assert (world.run()["status"], world.run()["reason"]) == ("MISSED", "disabled")
     assert world.target.requests == []
     oracle.check(world)
+
+
+def test_a_scheduler_that_dies_when_a_pause_has_just_ended_leaves_nothing_held(each_world):
+    each_world.plant(3, end_at=4)
+    with each_world.inside():
+        now = clock.now()
+        pauses.pause(tag="", reason="", until=now + timedelta(seconds=1.5), now=now)
+    assert each_world.start("pause.ended=exit").wait() == -signal.SIGKILL
+    each_world.start()
+    each_world.quiet()
+    oracle.check(each_world)
+
+
+def test_a_retry_is_made_though_its_scheduler_died_while_it_waited(each_world):
+    policy = {"max_retries": 1, "initial_delay": 2, "strategy": "fixed"}
+    each_world.plant(path="/status/503", run_at=SOON, retry_policy=policy)
+    (killed,) = each_world.started(1)
+    until(lambda: [run for run in each_world.runs() if run["status"] == "RETRYING"])
+    killed.end(signal.SIGKILL)
+    each_world.start()
+    became(each_world, {"status": "FAILED", "attempt": 2, "lost": 0}, calls=2)
 
 
 def test_errors_after_every_tenth_commit_lose_nothing_and_double_nothing(each_world, chance):

@@ -15,7 +15,7 @@ def claimed(now=NOON, *, room=100, owner="a", priorities=EVERY_PRIORITY):
     registered(owner)
     longest = glance().longest
     first = None if longest is None else (longest, room // AGED)
-    return claim(now, owner=owner, room=room, priorities=priorities, first=first)
+    return claim(now, owner=owner, room=room, priorities=priorities, first=first).runs
 
 
 def registered(owner):

@@ -3,10 +3,10 @@
 import pytest
 
 from runs import standing, trigger
-from runs.claim import unpark
+from runs.claim import tasks_that_wait, unpark
 from runs.materialise import materialise
 from runs.models import TaskRun
-from runs.rescue import put_back, tasks_that_wait
+from runs.rescue import put_back
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, copy, make_run, make_task
 from tests.runs.engine import claimed, failed, fresh, settled
@@ -123,3 +123,42 @@ def test_what_is_put_back_after_its_task_was_given_up_is_not_called_again(verb):
     put_back(run, now=NOON)
     assert claimed(NOON + SECOND) == []
     assert (fresh(run).status, fresh(run).reason) == ("CANCELED", f"{verb}d")
+
+
+def test_catching_up_goes_from_the_oldest_to_the_newest_however_few_are_looked_at():
+    task = make_task()
+    runs = [
+        make_run(task=task, moment=NOON - (5 - n) * SECOND, trigger="CATCH_UP") for n in range(5)
+    ]
+    called = []
+    for _ in range(5):
+        (run,) = claimed(room=2)
+        called.append(run.pk)
+        settled(run)
+    assert called == [run.pk for run in runs]
+
+
+def test_what_comes_later_does_not_overtake_what_waits_for_a_slot():
+    task = make_task(max_concurrency=1)
+    make_run(task=task, moment=NOON - 3 * SECOND)
+    second = make_run(task=task, moment=NOON - 2 * SECOND)
+    (run,) = claimed()
+    third = make_run(task=task, moment=NOON - SECOND)
+    settled(run)
+    (run,) = claimed()
+    assert run.pk == second.pk
+    settled(run)
+    (run,) = claimed()
+    assert run.pk == third.pk
+
+
+def test_of_two_that_became_ready_the_older_goes_first_though_only_the_newer_is_seen():
+    task = make_task(max_concurrency=1)
+    older = make_run(task=task, moment=NOON - 2 * SECOND, ready_at=NOON + SECOND)
+    newer = make_run(task=task, moment=NOON - SECOND)
+    assert claimed() == []
+    (run,) = claimed(NOON + SECOND)
+    assert run.pk == older.pk
+    settled(run)
+    (run,) = claimed(NOON + SECOND)
+    assert run.pk == newer.pk

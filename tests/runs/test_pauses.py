@@ -2,7 +2,9 @@
 
 import pytest
 
-from runs import pauses, trigger
+from runs import claim, held, pauses, standing, trigger
+from runs import materialise as making
+from runs.claim import tasks_that_wait, unpark
 from runs.materialise import materialise
 from runs.models import Pause, TaskRun
 from tasks.models import Task
@@ -115,8 +117,6 @@ def test_a_pause_can_end_by_itself():
 
 @pytest.mark.parametrize("change", ["disable", "delete", "edit"])
 def test_a_held_task_that_changes_records_what_passed(change):
-    from runs import standing
-
     task = due()
     pause()
     materialise(NOON + MINUTE)
@@ -129,3 +129,103 @@ def test_a_held_task_that_changes_records_what_passed(change):
     else:
         standing.delete(task, now=LATER)
     assert [count for *_, count in told(task)] == [10]
+
+
+def at(task):
+    return Task.objects.get(pk=task.pk).next_run_at
+
+
+def meanwhile(monkeypatch, module, name):
+    """Somebody ends every pause just after the pauses were read."""
+    right = getattr(module, name)
+
+    def read(*arguments):
+        found = right(*arguments)
+        if found and Pause.objects.exists():
+            pauses.resume(tag=None, now=NOON + MINUTE)
+        return found
+
+    monkeypatch.setattr(module, name, read)
+
+
+def test_what_a_dead_process_did_not_let_go_of_is_swept(monkeypatch):
+    tasks = [due() for _ in range(3)]
+    pause(until=NOON + 5 * MINUTE)
+    materialise(NOON + MINUTE)
+    with monkeypatch.context() as broken:
+        broken.setattr(pauses, "release", lambda now: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pauses.end_due(LATER)
+    assert [at(task) for task in tasks] == [None] * 3
+    pauses.release_batch(LATER)
+    assert None not in [at(task) for task in tasks]
+
+
+def test_the_sweep_goes_through_what_is_held_in_batches(settings):
+    settings.CRONJOB_BATCH_MAX = 2
+    tasks = [due() for _ in range(3)]
+    pause()
+    for _ in range(2):
+        materialise(NOON + MINUTE)
+    first = pauses.release_batch(LATER)
+    assert first == tasks[1].pk
+    assert pauses.release_batch(LATER, after=first) == 0
+
+
+def test_a_task_that_cannot_be_scheduled_keeps_no_other_held():
+    bad, good = due(), due()
+    pause()
+    materialise(NOON + MINUTE)
+    Task.objects.filter(pk=bad.pk).update(timezone="Atlantis/Capital")
+    pauses.resume(tag=None, now=LATER)
+    assert at(good) is not None
+    assert Task.objects.get(pk=bad.pk).status == "DISABLED"
+
+
+def test_a_pause_that_ends_while_tasks_are_being_held_holds_none(monkeypatch):
+    task = due()
+    pause()
+    meanwhile(monkeypatch, making.held, "split")
+    materialise(NOON + MINUTE)
+    assert not Pause.objects.exists()
+    assert at(task) is not None
+
+
+def test_a_pause_that_ends_while_a_retry_is_being_held_lets_it_go(monkeypatch):
+    task = make_task(retry_policy={"max_retries": 1, "initial_delay": 5, "strategy": "fixed"})
+    make_run(task=task, moment=NOON - SECOND, max_attempts=2)
+    (run,) = claimed()
+    settled(run, failed)
+    pause()
+    meanwhile(monkeypatch, claim.held, "tags")
+    claimed(NOON + MINUTE)
+    assert not Pause.objects.exists()
+    assert fresh(run).ready_at is not None
+
+
+def test_a_retry_that_nobody_let_go_of_is_swept():
+    run = make_run(status="RETRYING", attempt=1, slot=1, ready_at=None)
+    assert tasks_that_wait() == [run.task_id]
+    unpark(tasks_that_wait(), LATER)
+    assert fresh(run).ready_at == run.next_retry_time
+
+
+def test_a_held_task_that_loses_the_paused_tag_fires_again():
+    task = due(tags=["a"])
+    pause("a")
+    materialise(NOON + MINUTE)
+    task.refresh_from_db()
+    task.tags = []
+    standing.edit(task, now=NOON + 2 * MINUTE)
+    assert at(task) is not None
+    assert held.tags() == {"a"}
+
+
+def test_what_has_waited_too_long_rests_as_long_as_it_is_held():
+    run = make_run(task=make_task(start_deadline_seconds=10), moment=NOON)
+    pause()
+    assert claimed(NOON + MINUTE) == []
+    assert fresh(run).ready_at is None  # else it would be claimed and held round and round
+    pauses.resume(tag=None, now=NOON + 2 * MINUTE)
+    claimed(NOON + 2 * MINUTE)
+    assert (fresh(run).status, fresh(run).reason) == ("MISSED", "not started in time")

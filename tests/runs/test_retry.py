@@ -258,12 +258,17 @@ def test_what_a_reply_means(reply, kind, message, again):
 
 
 def test_an_outcome_says_whose_it_is_and_what_was_sent():
-    told = answered(of=call(asynchronous=True), cut=True)
+    told = answered(of=call(asynchronous=True))
     assert (told.run_id, told.fence, told.attempt, told.asynchronous) == (42, 3, 2, True)
     sent = (told.method, told.url, told.headers, told.body)
     assert sent == ("POST", "http://svc/", {"X": "1"}, "{}")
-    assert (told.sent, told.cut) == (True, True)
+    assert told.sent
     assert answered(body=b"x" * 10**6).size > 10**6 > told.size
+
+
+def test_what_we_broke_off_ourselves_says_nothing_of_the_target():
+    told = answered(kind="connect", message="cut off", cut=True)
+    assert (told.kind, told.ok, told.sent) == ("lost", False, True)
 
 
 def test_what_never_became_a_reply():

@@ -10,18 +10,21 @@ from django.db import connection
 
 from cronjob.lib import clock, http
 from cronjob.lib.loop import Loop
-from runs import standing, trigger
+from cronjob.lib.wakeup import Listener
+from runs import pauses, standing, trigger
 from runs.executor import Executor
 from runs.lease import Lease
 from runs.models import Process, TaskRun
+from runs.rescue import rescue
 from runs.scheduler import Scheduler
 from runs.states import FINAL
 from tasks.models import Task
 from tests import marks
 from tests.factories import SECOND, make_run, make_task
+from tests.lib.peers import Peer, read_on
 from tests.target import Target
 
-pytestmark = marks.committing
+pytestmark = [*marks.committing, pytest.mark.usefixtures("hints")]
 
 PATIENCE = 30.0
 tick = threading.Event()  # never set: to wait a moment
@@ -38,8 +41,15 @@ def schedule(loop, *, slots=4, **options):
     lease.start()
     client = http.Client(allow=(), deny=(), pool=slots)
     executor = Executor(slots=slots, client=client, wake=loop.wake)
-    Scheduler(loop=loop, lease=lease, executor=executor).run(**options)
-    client.close()
+    scheduler = Scheduler(loop=loop, lease=lease, executor=executor)
+    listener = Listener(scheduler.hint)
+    listener.start()
+    try:
+        scheduler.run(**options)
+    finally:
+        listener.stopping.set()
+        listener.join()
+        client.close()
 
 
 @contextmanager
@@ -175,34 +185,117 @@ def test_a_task_whose_template_cannot_be_filled_fails_itself_alone(target):
     assert second.status == "SUCCESS"
 
 
-def test_at_rest_it_asks_the_database_little(target, monkeypatch):
-    """At most two questions a second, the lease's included; a sleep of SQLite's watcher is none."""
-    new(target, schedule_kind="ONCE", run_at=clock.now() + timedelta(days=1))
+def test_once_goes_past_what_waits_for_a_slot_of_its_own_task(target):
+    full = new(target, name="full", max_concurrency=0)
+    for _ in range(6):
+        trigger.trigger(full, now=clock.now())
+    good = trigger.trigger(new(target), now=clock.now())
+    schedule(Loop(), once=True)
+    assert TaskRun.objects.get(pk=good.pk).status == "SUCCESS"
+
+
+def test_very_many_that_wait_for_a_slot_of_their_own_task_do_not_hold_up_others(
+    target, monkeypatch
+):
+    busy = new(target, name="busy", max_concurrency=0)
+    for _ in range(200):
+        trigger.trigger(busy, now=clock.now())
+    good = trigger.trigger(new(target), now=clock.now())
+    rests, right = [], Scheduler.beat
+
+    def beat(self):
+        rests.append(right(self))
+        return rests[-1]
+
+    monkeypatch.setattr(Scheduler, "beat", beat)
+    with scheduling(slots=1):
+        ended(pk=good.pk)
+    before = rests[: rests.index(next(rest for rest in rests if rest > 0))]
+    assert 2 < len(before) < 10  # it looks further from round to round, and never rests
+
+
+def test_a_canceled_call_is_cut_off_within_a_second_however_seldom_the_scheduler_polls(
+    target, settings
+):
+    settings.CRONJOB_POLL_SECONDS = 600
+    with scheduling() as loop, Peer(read_on) as peer:
+        run = trigger.trigger(
+            make_task(schedule_kind="MANUAL", target_url=peer.url, timeout_seconds=600),
+            now=clock.now(),
+        )
+        loop.wake()
+        until(lambda: peer.connections)
+        trigger.cancel(run, reason="enough", now=clock.now())
+        loop.wake()  # comes too soon after the last look
+        assert peer.ended.wait(PATIENCE)
+
+
+def test_a_call_that_we_broke_off_ourselves_is_no_failure_of_its_target(target, settings):
+    settings.CRONJOB_BATCH_MAX, settings.CRONJOB_BEAT_SECONDS = 1, 1.0
+    policy = {"max_retries": 0, "initial_delay": 0, "strategy": "fixed"}
+    task = new(target, "/hold", timeout_seconds=60, retry_policy=policy, max_concurrency=2)
+    for _ in range(2):
+        trigger.trigger(task, now=clock.now())
+    with scheduling():
+        target.wait_for(2, timeout=PATIENCE)
+        Process.objects.update(lease_until=clock.now() - SECOND)
+        assert rescue(clock.now()) == 1  # of two: the other still has its fence
+        until(lambda: TaskRun.objects.filter(lost=1).count() == 2)
+        for run in TaskRun.objects.all():
+            assert (run.status, run.error_kind) == ("RETRYING", "lost")
+            trigger.cancel(run, reason="", now=clock.now())
+
+
+@contextmanager
+def counting(monkeypatch):
+    """What a scheduler and its lease ask the database."""
     asked = []
 
     def counted(execute, sql, params, many, context):
         asked.append(sql)
         return execute(sql, params, many, context)
 
-    run, renew = Scheduler.run, Lease.renew
+    def wrapped(right):
+        def run(self, **options):
+            with connection.execute_wrapper(counted):
+                return right(self, **options)
 
-    def run_counted(self, **options):
-        with connection.execute_wrapper(counted):
-            run(self, **options)
+        return run
 
-    def renew_counted(self):
-        with connection.execute_wrapper(counted):
-            renew(self)
+    with monkeypatch.context() as patched:
+        patched.setattr(Scheduler, "run", wrapped(Scheduler.run))
+        patched.setattr(Lease, "renew", wrapped(Lease.renew))
+        yield asked
 
-    monkeypatch.setattr(Scheduler, "run", run_counted)
-    monkeypatch.setattr(Lease, "renew", renew_counted)
-    with scheduling():
+
+def nothing_to_do(target):
+    new(target, schedule_kind="ONCE", run_at=clock.now() + timedelta(days=1))
+
+
+def something_held(target):
+    now = clock.now()
+    task = make_task(start_deadline_seconds=1, schedule_kind="MANUAL")
+    make_run(task=task, moment=now - timedelta(minutes=1))
+    pauses.pause(tag="", reason="", until=None, now=now)
+
+
+def something_that_waits(target):
+    full = new(target, name="full", max_concurrency=0)
+    trigger.trigger(full, now=clock.now())
+
+
+@pytest.mark.parametrize("rest", [nothing_to_do, something_held, something_that_waits])
+def test_at_rest_it_asks_the_database_little(target, monkeypatch, rest):
+    """At most two questions a second, the lease's included; a sleep of SQLite's watcher is none."""
+    rest(target)
+    with counting(monkeypatch) as asked, scheduling():
         until(lambda: len(asked) > 1)
-        tick.wait(1)  # the first round tidies
+        tick.wait(1)  # the first rounds tidy, and park what waits
         del asked[:]
         tick.wait(6)
         number = len(asked)
-    assert 3 <= number <= 2 * 6 + 2, asked
+    often = 8 if rest is not nothing_to_do else 2  # the sweep of what waits, every five seconds
+    assert 3 <= number <= 2 * 6 + often, asked
 
 
 def test_the_settings_of_these_tests_let_leases_hold():

@@ -44,7 +44,7 @@ def beat(now):
     registered("a")
     materialise(now)
     glance()
-    return claim(now, owner="a", room=99, priorities=[*Priority])
+    return claim(now, owner="a", room=99, priorities=[*Priority]).runs
 
 
 def ended(run, now, **fields):

@@ -1,0 +1,36 @@
+"""What a pause holds: tasks that do not fire, and runs that wait for it to end."""
+
+from collections.abc import Iterable
+
+from runs.models import Pause, TaskRun
+from runs.states import UNPLANNED
+from tasks.models import Task
+
+EVERYTHING = ""
+
+
+def tags() -> set[str]:
+    return set(Pause.objects.values_list("tag", flat=True))
+
+
+def holds(paused: set[str], task: Task) -> bool:
+    return EVERYTHING in paused or not paused.isdisjoint(task.tags)
+
+
+def held_run(paused: set[str], run: TaskRun) -> bool:
+    """Whether a pause holds it; what somebody asked for still runs."""
+    return run.trigger not in UNPLANNED and holds(paused, run.task)
+
+
+def split(tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:
+    """Those that a pause holds, and those that fire."""
+    paused = tags()
+    held = [task for task in tasks if holds(paused, task)] if paused else []
+    return held, [task for task in tasks if task not in held]
+
+
+def hold(tasks: Iterable[Task]) -> None:
+    """Leave the moment where it is, but let it not be due: the poll costs what it did before."""
+    for task in tasks:
+        same = Task.objects.filter(pk=task.pk, next_run_at=task.next_run_at, version=task.version)
+        same.update(next_run_at=None)

@@ -1,0 +1,28 @@
+"""A task whose schedule cannot be computed is set aside, loudly; others go on."""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+
+from tasks.changes import Verb, note
+from tasks.models import Task, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+
+@transaction.atomic
+def give_up(task: Task, *, now: datetime) -> None:
+    """Nothing that would compute its schedule again: it would fail again."""
+    logger.exception("task %s cannot be scheduled", task.name, extra={"task_id": task.pk})
+    reason = "its schedule could not be computed; the log says why"
+    given_up = Task.objects.filter(pk=task.pk, version=task.version).update(
+        status=TaskStatus.DISABLED,
+        disabled_reason=reason,
+        version=task.version + 1,
+        next_moment=None,
+        next_run_at=None,
+        updated_at=now,
+    )
+    if given_up:
+        note(Task.objects.get(pk=task.pk), Verb.DISABLE, by="scheduler", now=now, reason=reason)
