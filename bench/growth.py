@@ -173,9 +173,9 @@ def measure(ids: list[int]) -> dict[str, float]:
     assert timed(MADE, materialise, now) == DUE
     seen = timed(READY, glance)
     named: dict[str, Any] = {"owner": OWNER, "room": ROOM, "priorities": [*Priority]}
-    claimed = timed(CLAIM, claim, seen.now, **named)
+    claimed = timed(CLAIM, claim, seen.now, **named).runs
     assert len(claimed) == ROOM
-    while more := claim(seen.now, **named):
+    while more := claim(seen.now, **named).runs:
         claimed += more
     answers = [
         (run, Outcome(

@@ -1,0 +1,113 @@
+"""Who takes part in a comparison: ourselves, the peers, and the bare limit."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import ground
+from bench.ground import PEERS, PYTHON, ROOT, Group, Variables
+
+LONG = 1200
+
+
+@dataclass
+class Field:
+    """Where a contender works: its variables and its processes."""
+
+    contender: "Contender"
+    place: Path
+    variables: Variables
+    group: Group = field(default_factory=Group)
+
+    def plant(self, *words: object) -> None:
+        self.contender.plant(self, *words)
+
+    def start(self) -> None:
+        for command in self.contender.workers:
+            self.group.start(*command, variables=self.variables, directory=self.contender.directory)
+
+    @property
+    def server(self) -> str:
+        return "postgres" if "PG_URL" in self.variables else "redis-server"
+
+
+@dataclass
+class Contender:
+    name: str
+    script: str
+    workers: tuple[tuple[object, ...], ...] = ()
+    needs: str = "postgresql"
+    variables: Variables = field(default_factory=dict)
+    directory: Path = PEERS
+    planting: float = 0.0  # seconds that each job takes to be handed over
+
+    @contextmanager
+    def ready(self) -> Iterator[Field]:
+        with ExitStack() as stack:
+            place = stack.enter_context(ground.directory())
+            variables = {"PLACE": str(place), **self.variables}
+            if self.needs == "postgresql":
+                variables["PG_URL"] = stack.enter_context(ground.postgres())
+            elif self.needs == "redis":
+                variables["REDIS_URL"] = stack.enter_context(ground.redis(place))
+            made = Field(self, place, variables)
+            stack.callback(made.group.end)
+            self.prepare(made)
+            yield made
+
+    def prepare(self, where: Field) -> None:
+        """Nothing, for most."""
+
+    def plant(self, where: Field, *words: object) -> None:
+        ask(where, PYTHON, PEERS / self.script, "plant", *words)
+
+
+class Ours(Contender):
+    def prepare(self, where: Field) -> None:
+        where.variables |= {
+            "CRONJOB_DATA_DIR": str(where.place), "CRONJOB_SECRET_KEY": "only to measure " * 4,
+            "CRONJOB_LOG_LEVEL": "info", "CRONJOB_LOG_FORMAT": "json",
+            "DJANGO_SETTINGS_MODULE": "cronjob.settings", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        if self.needs == "postgresql":
+            where.variables["DATABASE_URL"] = where.variables["PG_URL"]
+        ask(where, sys.executable, "manage.py", "migrate")
+
+    def plant(self, where: Field, *words: object) -> None:
+        ask(where, sys.executable, "-m", "bench.planting", *words)
+
+
+def ask(where: Field, *command: object) -> str:
+    done = subprocess.run(
+        [*map(str, command)], cwd=where.contender.directory, text=True, timeout=LONG,
+        env=ground.surroundings(where.variables), capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def ours(
+    name: str = "Cronjob", *, needs: str = "postgresql", processes: int = 2, slots: int = 0
+) -> Ours:
+    flags = [f"--processes={processes}", *([f"--slots={slots}"] if slots else [])]
+    command = (sys.executable, "manage.py", "runscheduler", *flags)
+    return Ours(name, "", workers=(command,), needs=needs, directory=ROOT)
+
+
+def peer(name: str, module: str, count: int = 1, **fields: object) -> Contender:
+    script = f"of_{module}.py"
+    workers = tuple((PYTHON, PEERS / script, "worker") for _ in range(count))
+    return Contender(name, script, workers=workers, **fields)  # type: ignore[arg-type]
+
+
+PROCRASTINATE = peer("procrastinate", "procrastinate", 2)
+CELERY = peer("Celery, threads", "celery", 2, needs="redis")
+DJANGO_Q = peer("django-q2", "djangoq")
+APSCHEDULER = peer("APScheduler", "apscheduler")
+HUEY = peer("huey, Redis", "huey", 2, needs="redis")
+HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
+LIMIT = peer("bare limit, requests", "limit", 2, variables={"CLIENT": "requests"})
+LIMIT_URLLIB3 = peer("bare limit, urllib3", "limit", 2, variables={"CLIENT": "urllib3"})

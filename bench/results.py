@@ -1,0 +1,47 @@
+"""What was found: a table for people, kept with the machine it was found on, and a plot."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from bench import ground
+
+RESULTS = ground.ROOT / "bench" / "results"
+
+
+@dataclass
+class Found:
+    """A claim, measured: rows of cells, and the bars of the plot."""
+
+    title: str
+    said: str  # how it was measured
+    head: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+    bars: list[tuple[str, float, float, float]] = field(default_factory=list)  # median, low, high
+    unit: str = ""
+
+
+def write(name: str, found: Found, *, keep: bool) -> None:
+    table = [f"| {' | '.join(found.head)} |", "|" + "---|" * len(found.head)]
+    table += [f"| {' | '.join(row)} |" for row in found.rows]
+    ground.say("\n".join(["", found.title, "", *table, ""]))
+    if not keep:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    picture = [f"![{found.title}]({name}.svg)", ""] if found.bars else []
+    lines = [
+        f"# {found.title}",
+        "",
+        found.said,
+        "",
+        f"{ground.machine()}.",
+        "",
+        *table,
+        "",
+        *picture,
+    ]
+    (RESULTS / f"{name}.md").write_text("\n".join(lines))
+    if found.bars:
+        drawn = [ground.PYTHON, ground.ROOT / "bench/plot.py", RESULTS / f"{name}.svg"]
+        subprocess.run(drawn, input=json.dumps(asdict(found)), text=True, check=True)
