@@ -15,7 +15,7 @@ NAMES = (
     "call.before", "call.sent",
     "settle.before", "settle.written", "settle.committed",
     "rescue.written", "drain.released",
-    "callback.judged", "callback.written", "expire.committed",
+    "callback.judged", "callback.written", "expire.committed", "pause.ended",
 )  # fmt: skip
 
 
