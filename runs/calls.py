@@ -321,6 +321,8 @@ def found_secrets(request: http.Request, also: tuple[str, ...]) -> tuple[str, ..
 
 def shown(text: str, known: Iterable[str] = (), paths: Iterable[str] = ()) -> str:
     """The text as it may be kept: without secrets, and without what no database keeps."""
+    if not known and not paths and text.isascii() and "\x00" not in text:
+        return text  # nearly always
     text = text.replace("\x00", "")
     if paths:
         text = masking.body(text, paths=paths)
@@ -356,8 +358,7 @@ def outcome(call: Call, reply: http.Reply | None) -> Outcome:
     if reply is None:
         return ended(call, kind=ErrorKind.TEMPLATE, message=call.problem)
     if reply.cut:  # by ourselves, since nobody wanted it any more: that says nothing of the target
-        why = "its scheduler let go of it before the answer came"
-        return ended(call, kind=ErrorKind.LOST, message=why, sent=True)
+        return ended(call, kind=ErrorKind.LOST, message="its scheduler broke it off", sent=True)
     code, kind, message = reply.code, reply.kind, reply.message
     ok = not kind and code is not None and 200 <= code < 300
     if not kind and not ok:

@@ -4,19 +4,20 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Exists, F, Min, Q, QuerySet, Value, Window
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
 from cronjob.lib import metrics, wakeup
 from cronjob.lib.failpoints import failpoint
+from cronjob.lib.instances import columns, instances, listed, values
 from cronjob.lib.rows import compare_and_set
 from runs import calls, held
 from runs.glance import LowWater
-from runs.models import Process, TaskRun
+from runs.models import TaskRun
 from runs.states import FINAL, OCCUPYING, UNPLANNED, Status, Trigger
 from tasks.models import ConcurrencyPolicy
 
@@ -41,6 +42,25 @@ CALL_NEEDS = (
     "deleted",
 )  # fmt: skip
 NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
+
+# Plain SQL where every claim and every settle passes: the ORM takes longer to say it than it takes.
+# What is ready, as run_ready knows it; a process that others gave up finds nothing any more.
+READY = """SELECT {} FROM task_runs JOIN tasks ON tasks.id = task_runs.task_id
+    WHERE EXISTS (SELECT 1 FROM processes WHERE name = %s) AND task_runs.ready_at IS NOT NULL
+    AND task_runs.priority = %s AND task_runs.ready_at >= %s AND task_runs.ready_at <= %s
+    AND task_runs.id NOT IN ({})
+    ORDER BY task_runs.priority, task_runs.ready_at, task_runs.id LIMIT %s {}"""
+LOCKS = "FOR NO KEY UPDATE OF task_runs, tasks SKIP LOCKED"
+# What occupies a place of these tasks.
+UNDER_WAY = """SELECT task_id, slot, trigger, status FROM task_runs WHERE task_id IN ({})
+    AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
+# Since when the oldest has waited for one; those in the second list are looked at already.
+WAITING = """SELECT task_id, trigger, min(due_at) FROM task_runs WHERE task_id IN ({})
+    AND end_time IS NULL AND status = 'SCHEDULED' AND slot IS NULL AND id NOT IN ({})
+    GROUP BY task_id, trigger"""
+# Of these tasks, those with runs that wait, as run_parked knows them.
+PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
+    AND ready_at IS NULL AND deadline_at IS NULL AND callback_deadline IS NULL"""
 PLACE_NEEDS = (
     "id", "status", "slot", "trigger", "due_at", "task__tags", "task__max_concurrency",
     "task__concurrency_policy", "task__start_deadline_seconds",
@@ -68,9 +88,8 @@ def claim(
     """
     reach = max(reach, room)
     shares = [*([first] if first else []), *((priority, reach) for priority in priorities)]
-    alive = Exists(Process.objects.filter(name=owner))  # else we were given up, and know it soon
     with transaction.atomic():
-        runs = candidates(now, alive, reach, shares, since)
+        runs = candidates(now, owner, reach, shares, since)
         if not runs:
             return Claimed([], 0)
         failpoint("claim.locked")
@@ -104,24 +123,29 @@ def measure(runs: Iterable[TaskRun]) -> None:
 
 
 def candidates(
-    now: datetime, alive: Exists, room: int, shares: Iterable[tuple[int, int]],
+    now: datetime, owner: str, room: int, shares: Iterable[tuple[int, int]],
     since: Mapping[int, datetime],
 ) -> list[TaskRun]:  # fmt: skip
     """Locked together with their tasks: who else claims runs of these tasks passes them by."""
-    ready = (
-        TaskRun.objects.filter(alive, ready_at__lte=now)
-        .select_related("task").only(*NEEDS)
-        .select_for_update(skip_locked=True, of=("self", "task"), no_key=True)
-    )  # fmt: skip
     found: dict[int, TaskRun] = {}
+    locks = LOCKS if connection.vendor == "postgresql" else ""
+    told = connection.ops.adapt_datetimefield_value
     for priority, most in shares:
         if most := min(most, room - len(found)):
-            of_it = ready.filter(
-                priority=priority, ready_at__isnull=False, ready_at__gte=since[priority]
-            )
-            oldest = of_it.exclude(pk__in=list(found)).order_by("priority", "ready_at", "id")
-            found.update((run.pk, run) for run in oldest[:most])
+            ready = READY.format(columns(TaskRun, NEEDS), listed((0, *found)), locks)
+            asked: list[Any] = [owner, priority, told(since[priority]), told(now), most]
+            with connection.cursor() as cursor:
+                cursor.execute(ready, asked)
+                oldest = instances(TaskRun, NEEDS, cursor.fetchall())
+            found.update((run.pk, run) for run in oldest)
     return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.pk))
+
+
+def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.format(*map(listed, ids)))
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found
 
 
 class Places:
@@ -132,31 +156,27 @@ class Places:
         self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
         self.catching_up: set[int] = set()
         self.first: dict[int, datetime] = {}  # when the oldest run of a task that waits was due
-        if self.taken:
-            underway = TaskRun.objects.filter(task__in=list(self.taken), end_time=None)
-            underway = underway.filter(Q(slot__isnull=False) | Q(status__in=OCCUPYING))
-            for run in underway.only("task_id", "slot", "trigger", "status"):
-                self.occupy(run)
+        for row in rows(UNDER_WAY, self.taken) if self.taken else ():
+            self.take(*row)
 
     def occupy(self, run: TaskRun) -> None:
-        if run.slot is not None:
-            self.taken.setdefault(run.task_id, set()).add(run.slot)
-        elif run.status in OCCUPYING:
-            self.beside[run.task_id] += 1
-        if run.trigger == Trigger.CATCH_UP and run.status in OCCUPYING:
-            self.catching_up.add(run.task_id)
+        self.take(run.task_id, run.slot, run.trigger, run.status)
+
+    def take(self, task: int, slot: int | None, trigger: str, status: str) -> None:
+        if slot is not None:
+            self.taken.setdefault(task, set()).add(slot)
+        elif status in OCCUPYING:
+            self.beside[task] += 1
+        if trigger == Trigger.CATCH_UP and status in OCCUPYING:
+            self.catching_up.add(task)
 
     def queue(self, *, behind: Iterable[TaskRun], paused: set[str]) -> None:
         """What became ready meanwhile must not overtake what has waited for longer."""
         lined_up = {run.task_id: run.task for run in behind if queues(run)}
         if not lined_up:
             return
-        waiting = TaskRun.objects.waiting().filter(
-            task__in=list(lined_up), status=Status.SCHEDULED, slot=None
-        )
-        others = waiting.exclude(pk__in=[run.pk for run in behind]).order_by()
-        oldest = others.values_list("task_id", "trigger").annotate(first=Min("due_at"))
-        for task, trigger, first in oldest:
+        others = rows(WAITING, lined_up, (run.pk for run in behind))
+        for task, trigger, first in values(TaskRun, ("task", "trigger", "due_at"), others):
             if trigger in UNPLANNED or not held.holds(paused, lined_up[task]):
                 self.first[task] = min(first, self.first.get(task, first))
 
@@ -273,11 +293,12 @@ def unpark(tasks: Iterable[int], now: datetime) -> int:
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
-    waiting = TaskRun.objects.parked().filter(task__in=list(tasks))
+    tasks = [task for (task,) in rows(PARKED, tasks)]
+    if not tasks:  # nearly always
+        return 0
+    waiting = TaskRun.objects.parked().filter(task__in=tasks)
     oldest = heads(waiting).select_related("task").order_by("task", "due_at", "id")
     parked = list(oldest.only(*PLACE_NEEDS))
-    if not parked:
-        return 0
     places, paused = Places({run.task_id for run in parked}), held.tags()
     places.queue(behind=parked, paused=paused)
     chosen = late(waiting, parked, paused, now)

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from runs.models import Pause, TaskRun
+from django.db import connection
+
+from runs.models import TaskRun
 from runs.states import UNPLANNED
 from tasks.models import Task
 
@@ -10,7 +12,9 @@ EVERYTHING = ""
 
 
 def tags() -> set[str]:
-    return set(Pause.objects.values_list("tag", flat=True))
+    with connection.cursor() as cursor:  # in every claim: less than the ORM takes to say it
+        cursor.execute("SELECT tag FROM pauses")
+        return {tag for (tag,) in cursor.fetchall()}
 
 
 def holds(paused: set[str], task: Task) -> bool:

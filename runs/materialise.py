@@ -4,16 +4,15 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Count
+from django.db import connection, transaction
 
 from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
+from cronjob.lib.instances import columns, instances, listed
 from cronjob.lib.rows import compare_and_set
 from runs import held, pauses
 from runs.entries import Entry, missed, planned, record
 from runs.glance import BEGINNING
-from runs.models import TaskRun
 from runs.spoilt import give_up
 from runs.states import Status, Trigger
 from tasks import misfire
@@ -23,16 +22,25 @@ from tasks.schedule import Schedule
 
 # What planning needs of a task; never its bodies.
 NEEDED = (
-    *SCHEDULE_FIELDS, "uuid", "name", "tags", "anchor", "version", "next_moment", "next_run_at",
-    "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority", "retry_policy",
+    "id", *SCHEDULE_FIELDS, "uuid", "name", "tags", "anchor", "version", "next_moment",
+    "next_run_at", "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority",
+    "retry_policy",
 )  # fmt: skip
+# As task_due and run_open_of_task know them; in plain SQL, since every round passes here.
+DUE = """SELECT {} FROM tasks WHERE status = 'ENABLED' AND NOT deleted AND next_run_at IS NOT NULL
+    AND next_run_at >= %s AND next_run_at <= %s ORDER BY next_run_at, id LIMIT %s"""
+WAITING = """SELECT task_id, count(*) FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
+    AND status IN ('SCHEDULED', 'RETRYING') GROUP BY task_id"""
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
 def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
     """Turn a batch of due tasks into runs; how many tasks were due."""
-    due = Task.objects.due(now).filter(next_run_at__gte=since)
-    tasks = list(due.only(*NEEDED)[: settings.CRONJOB_BATCH_MAX])
+    told = connection.ops.adapt_datetimefield_value
+    with connection.cursor() as cursor:
+        asked = [told(since), told(now), settings.CRONJOB_BATCH_MAX]
+        cursor.execute(DUE.format(columns(Task, NEEDED)), asked)
+        tasks = instances(Task, NEEDED, cursor.fetchall())
     if not tasks:
         return 0
     failpoint("materialise.read")
@@ -59,8 +67,9 @@ def measure(plans: Iterable[Due]) -> None:
 
 
 def waiting_of(tasks: Iterable[Task]) -> dict[int, int]:
-    waiting = TaskRun.objects.filter(task__in=tasks).waiting()
-    return dict(waiting.order_by().values_list("task_id").annotate(Count("id")))
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING.format(listed(task.pk for task in tasks)))
+        return dict(cursor.fetchall())
 
 
 def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +10,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from cronjob.lib import clock, metrics
 from cronjob.lib.failpoints import failpoint
+from cronjob.lib.instances import twin
 from cronjob.lib.rows import compare_and_set
 from runs import retry
 from runs.calls import Outcome
@@ -109,7 +109,7 @@ def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
 def settle_each(answers: Sequence[Answer]) -> list[Answer]:
     """As `settle`, but what cannot be written spoils its own run only; what never could be."""
     try:
-        settle([(copy(run), outcome) for run, outcome in answers], now=clock.now())
+        settle([(twin(run), outcome) for run, outcome in answers], now=clock.now())
         return []
     except SPOILT:  # anything else is not theirs, and may be better the next time
         logger.exception("%d answers could not be written", len(answers))

@@ -1,6 +1,7 @@
 """Every metric and its help text: the web serves what the database knows, a process its own."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -91,14 +92,22 @@ _gauges = {name: Gauge(name, *of, registry=OWN) for name, of in OWN_GAUGES.items
 _tasks: set[int] = set()
 
 
+@lru_cache(maxsize=4 * TASKS_MOST)  # to look a series up by its labels costs more than to count
+def _counter(name: str, *values: object) -> Counter:
+    return _counters[name].labels(*values) if values else _counters[name]
+
+
+@lru_cache(maxsize=4 * TASKS_MOST)
+def _histogram(name: str, *values: object) -> Histogram:
+    return _histograms[name].labels(*values) if values else _histograms[name]
+
+
 def count(name: str, *values: object, by: float = 1) -> None:
-    counter = _counters[name]
-    (counter.labels(*values) if values else counter).inc(by)
+    _counter(name, *values).inc(by)
 
 
 def observe(name: str, seconds: float, *values: object) -> None:
-    histogram = _histograms[name]
-    (histogram.labels(*values) if values else histogram).observe(max(0.0, seconds))
+    _histogram(name, *values).observe(max(0.0, seconds))
 
 
 def task(pk: int) -> str:
