@@ -4,7 +4,8 @@ import logging
 import time
 from collections.abc import Callable
 from copy import copy
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
@@ -36,6 +37,8 @@ TIDY_SECONDS = 5.0
 CONTENDED_SECONDS = 0.05  # others hold what is ready
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
+FRESH_SECONDS = 0.05  # for so long nobody looks again while there is more of what was seen
+GATHER_SECONDS = 0.01  # answers that come within it are settled together
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
 
 
@@ -49,7 +52,9 @@ class Scheduler:
     def __init__(self, *, loop: Loop, lease: Lease, executor: Executor) -> None:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
-        self.looked = self.tidied = self.warned = 0.0
+        self.looked = self.tidied = self.warned = self.seen_at = 0.0
+        self.seen: Glance | None = None
+        self.more = False  # than the last round could do
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
@@ -64,6 +69,7 @@ class Scheduler:
             if once and rest > 0 and not self.executor.held and not self.troubles:
                 break
             self.loop.wait(rest)
+            self.gather(rest)
         self.drain()
 
     def hint(self) -> None:
@@ -91,24 +97,44 @@ class Scheduler:
         self.collect()
         if self.lease.lost:
             self.start_anew()
-        begun = time.monotonic()
-        seen = glance(self.low_water)
-        metrics.observe("cronjob_scheduler_scan_latency", time.monotonic() - begun)
+        seen = self.look()
         self.tidy(seen)
         if not self.lease.holds():
             return CONTENDED_SECONDS
         ready, longest = seen.ready_by(seen.now), seen.longest
-        due = seen.due if seen.due and seen.due <= seen.now else None
-        if due:
-            materialise(seen.now, since=self.low_water.of("due"))
-            self.low_water.lower(due)
+        made = moved = 0
+        if seen.due and seen.due <= seen.now:
+            made = materialise(seen.now, since=self.low_water.of("due"))
+            self.low_water.lower(seen.due)
             ready = [*Priority]
+            if made < settings.CRONJOB_BATCH_MAX:
+                seen = self.seen = replace(seen, due=None)  # no longer
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        moved = self.call(seen.now, room, ready, longest) if room and ready else 0
+        if room and ready:
+            moved = self.call(seen.now, room, ready, longest)
         self.drop_canceled()
-        if due or moved:
+        self.more = made == settings.CRONJOB_BATCH_MAX or moved >= room > 0
+        if made or (moved and self.executor.free):
             return 0  # there may be more
         return self.rest(seen)
+
+    def look(self) -> Glance:
+        """What there is to do. While there was more than could be done, it is still there."""
+        begun = time.monotonic()
+        age = begun - self.seen_at
+        if self.seen and self.more and age < FRESH_SECONDS and not self.low_water.doubted:
+            return replace(self.seen, now=self.seen.now + timedelta(seconds=age))
+        self.seen, self.seen_at = glance(self.low_water), begun
+        metrics.observe("cronjob_scheduler_scan_latency", time.monotonic() - begun)
+        return self.seen
+
+    def gather(self, rest: float) -> None:
+        """One answer seldom comes alone, and ten cost little more to settle than one."""
+        until = time.monotonic() + min(GATHER_SECONDS, rest)
+        while 0 < len(self.executor.answers) < len(self.executor.held) / 2:
+            if self.loop.asked_to_stop or time.monotonic() >= until:
+                break
+            self.loop.pause(GATHER_SECONDS / 5)
 
     def rest(self, seen: Glance) -> float:
         ready = min(seen.ready.values(), default=None) if self.executor.free else None

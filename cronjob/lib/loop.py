@@ -53,3 +53,7 @@ class Loop:
         except BlockingIOError:
             return
         self.asked_to_stop += sum(said.count(number) for number in STOPS)
+
+    def pause(self, seconds: float) -> None:
+        """A moment in which nobody is heard; what was said is heard afterwards."""
+        select.select([], [], [], max(0.0, seconds))
