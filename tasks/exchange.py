@@ -45,6 +45,8 @@ def in_bundle(task: Task, *, bundle: str, secrets: bool) -> dict[str, Any]:
         kept["schedule_kind"] = "MANUAL"
     if task.status == "DISABLED":
         kept["status"] = "DISABLED"
+    if task.schedule_kind == "ONCE" and task.ended:
+        kept["ended"] = True  # where it is imported, it was not missed
     owner = {"bundle": task.bundle} if task.bundle not in ("", bundle) else {}
     return {"name": kept.pop("name")} | owner | kept
 

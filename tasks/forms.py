@@ -14,6 +14,7 @@ from cronjob.console.forms import (
     WordsField,
 )
 from cronjob.lib import clock
+from tasks import intake
 from tasks.models import MOMENT_FIELD, SCHEDULE_FIELDS, Task, default_retry_policy
 from tasks.rules import DELAY_MAX, STRATEGIES
 
@@ -129,4 +130,6 @@ class TaskForm(ScheduleForm):
         name = (given.get("name") or "").strip()
         if Task.objects.filter(live_name=name).exclude(pk=self.instance.pk).exists():
             self.add_error("name", "Another task has this name.")
+        if problem := intake.out_of_reach(given.get("exec_type", "")):
+            self.add_error("exec_type", problem)
         return given

@@ -4,18 +4,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from cronjob.lib import masking
 from tasks import models
-from tasks.models import MOMENT_FIELD, Task
+from tasks.models import MOMENT_FIELD, ExecType, Task
 from tasks.rules import PUBLIC
 
 
-def check(task: Task, *, now: datetime, rescheduled: bool = True) -> None:
-    """Judge the task as a whole; the problems bear the names that clients know."""
+def check(task: Task, *, now: datetime, rescheduled: bool = True, elsewhere: bool = False) -> None:
+    """Judge the task as a whole; the problems bear the names that clients know.
+
+    `elsewhere`: what is called and called back is not this process with its settings.
+    """
     try:
         task.full_clean(exclude=hidden(), validate_unique=False, validate_constraints=False)
+        if not elsewhere and (problem := out_of_reach(task.exec_type)):
+            raise ValidationError({"exec_type": [problem]})
         if rescheduled:
             task.check_moment(now=now)
         if left := still_masked(task):
@@ -25,6 +31,13 @@ def check(task: Task, *, now: datetime, rescheduled: bool = True) -> None:
         raise ValidationError(
             {PUBLIC.get(name, name): text for name, text in told.items()}
         ) from error
+
+
+def out_of_reach(exec_type: str) -> str:
+    """Why no callback would find its way, if so."""
+    if exec_type != ExecType.ASYNC or settings.CRONJOB_BASE_URL:
+        return ""
+    return "ASYNC needs CRONJOB_BASE_URL to be set, so that callbacks find their way."
 
 
 def hidden() -> set[str]:

@@ -380,9 +380,6 @@ class Task(models.Model):
         found = []
         if self.exec_type in (ExecType.SYNC, ExecType.ASYNC) and not self.target_url:
             found.append(("target_url", "SYNC and ASYNC tasks need it."))
-        if self.exec_type == ExecType.ASYNC and not settings.CRONJOB_BASE_URL:
-            problem = "ASYNC needs CRONJOB_BASE_URL to be set, so that callbacks find their way."
-            found.append(("exec_type", problem))
         try:
             self.work = rules.check_work(self.work, exec_type=self.exec_type)
         except ValueError as error:

@@ -24,6 +24,8 @@ from tasks.serializers import TaskSerializer
 
 CREATE, CHANGE, ADOPT, UNCHANGED, PRUNE = "create", "change", "adopt", "unchanged", "prune"
 
+RAN = ("success", "failed", "timeout", "skipped")  # last_status of a job that had its moment
+
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
@@ -36,6 +38,7 @@ class Entry:
     status: str = TaskStatus.ENABLED  # of a new task; who disabled an old one had a reason
     uuid: UUID | None = None
     bundle: str = ""  # who owns it, if not the bundle it stands in
+    over: bool = False  # its one moment has been seen to already
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +96,7 @@ def read(file: str, *, form: str | None, bundle: str, timezone: str, url_templat
         return source
     value = exchange.parsed(text, form="yaml" if known == "yaml" else "json")
     if known == "ksana" or (form is None and isinstance(value, dict) and "jobs" in value):
-        source.entries = list(of_ksana(exchange.jobs_of(value), source.errors))
+        source.entries = list(of_ksana(exchange.jobs_of(value), source.errors, source.report))
         return source
     found = exchange.bundle_of(value, name=source.bundle)
     source.bundle = bundle or found.name
@@ -124,12 +127,14 @@ def of_bundle(tasks: Iterable[Any], errors: list[str]) -> Iterator[Entry]:
             except exchange.BadFile as error:
                 errors.append(f"tasks[{number}]: {error}")
         if values := checked(TaskSerializer, said, f"tasks[{number}]", errors):
-            status = values.pop("status", TaskStatus.ENABLED)
-            where = f"tasks[{number}] “{values['name']}”"
-            yield Entry(where=where, values=values, whole=True, status=status, bundle=owner)
+            yield Entry(
+                where=f"tasks[{number}] “{values['name']}”",
+                status=values.pop("status", TaskStatus.ENABLED),
+                values=values, whole=True, bundle=owner, over=said.get("ended") is True,
+            )  # fmt: skip
 
 
-def of_ksana(jobs: Iterable[Any], errors: list[str]) -> Iterator[Entry]:
+def of_ksana(jobs: Iterable[Any], errors: list[str], report: list[str]) -> Iterator[Entry]:
     for number, said in enumerate(jobs):
         given = said.get("id") if isinstance(said, dict) else None
         known = isinstance(given, str) and WELL_FORMED.fullmatch(given)
@@ -137,12 +142,19 @@ def of_ksana(jobs: Iterable[Any], errors: list[str]) -> Iterator[Entry]:
             said = {name: value for name, value in said.items() if name != "id"}
         if job := checked(JobSerializer, said, f"jobs[{number}]", errors):
             off = job.get("enabled") is False
+            where = f"jobs[{number}] “{job['name']}”"
+            if given and not known:
+                report.append(f"{where}: “{str(given)[:64]}” is no UUID: a new id is given.")
             yield Entry(
-                where=f"jobs[{number}] “{job['name']}”", values=dialect.new(job), whole=False,
-                job=job,
+                where=where, values=dialect.new(job), whole=False, job=job, over=has_run(said),
                 status=TaskStatus.DISABLED if off else TaskStatus.ENABLED,
                 uuid=UUID(given) if known else None,
             )  # fmt: skip
+
+
+def has_run(job: dict[str, Any]) -> bool:
+    """Whether it was called, as far as its system fields say; one that was missed was not."""
+    return bool(job.get("last_run_at")) or job.get("last_status") in RAN
 
 
 def of_crontab(lines: Iterable[crontab.Line], errors: list[str]) -> Iterator[Entry]:
@@ -208,9 +220,9 @@ def plan(source: Source, *, prune: bool, now: datetime, hold: bool) -> Plan:
 def step_of(entry: Entry, task: Task | None, *, bundle: str, now: datetime) -> Step:
     if task is None:
         task = new(entry, bundle=bundle)
-        intake.check(task, now=now, rescheduled=False)
+        intake.check(task, now=now, rescheduled=False, elsewhere=True)
         once = task.run_at if task.schedule_kind == ScheduleKind.ONCE else None
-        passed = once if once and once <= now else None
+        passed = once if once and once <= now and not entry.over else None
         return Step(action=CREATE, task=task, bundle=bundle, passed=passed)
     if task.bundle not in ("", bundle):
         raise ValidationError({"name": [f"The bundle “{task.bundle}” owns this task."]})
@@ -220,7 +232,8 @@ def step_of(entry: Entry, task: Task | None, *, bundle: str, now: datetime) -> S
     said |= intake.unmasked(said, task)
     for name, value in (intake.defaults() | said if entry.whole else said).items():
         setattr(task, name, value)
-    intake.check(task, now=now, rescheduled=task.run_at != before.run_at)
+    moved = task.run_at != before.run_at
+    intake.check(task, now=now, rescheduled=moved, elsewhere=True)
     changed = [n for n in standing.EDITABLE if getattr(task, n) != getattr(before, n)]
     same = ADOPT if task.bundle != bundle else UNCHANGED
     return Step(action=CHANGE if changed else same, task=task, bundle=bundle, changed=changed)

@@ -194,8 +194,9 @@ def everything():
         concurrency_policy="PARALLEL", max_concurrency=7, on_lost="FAIL", follow_redirects=True,
         timeout_seconds=1.5, status="DISABLED",
     )  # fmt: skip
-    make_task(name="once", run_at=NOON)
+    make_task(name="once", run_at=NOON, ended=True)
     make_task(name="manual", schedule_kind="MANUAL")
+    make_task(name="async", exec_type="ASYNC", callback_method="PUT", callback_timeout_sec=60)
     make_task(
         name="job", schedule_kind="MANUAL", exec_type="JOB", target_url="",
         work={"queue": "q", "job_type": "t", "payload": {"x": [1, None, True]}},
@@ -212,10 +213,36 @@ def test_what_is_exported_makes_the_same_again_in_an_empty_instance(file, form):
     assert text.count("hush") >= 4
     emptied()
     said, wrong = load(file(text, f"all.{form}"))
-    assert (wrong, "7 created" in said) == ("", True)
+    assert (wrong, "8 created" in said) == ("", True)
     assert export("--with-secrets", "--format", form) == text
     said, _ = load(file(text, f"all.{form}"))
-    assert "0 created, 0 changed, 0 adopted, 0 pruned, 7 unchanged" in said
+    assert "0 created, 0 changed, 0 adopted, 0 pruned, 8 unchanged" in said
+    assert not TaskRun.objects.exists()
+
+
+@pytest.mark.parametrize("base_url", ["", "http://cronjob.internal"])
+def test_an_import_need_not_know_where_callbacks_come_to(file, settings, base_url):
+    everything()
+    text = export("--with-secrets")
+    settings.CRONJOB_BASE_URL = base_url
+    said, wrong = load(file(text), "--dry-run")
+    assert (wrong, "8 adopted" in said, "CRONJOB_BASE_URL" in said) == ("", True, False)
+    emptied()
+    said, wrong = load(file(text))
+    assert (wrong, "8 created" in said) == ("", True)
+    assert ("Its callbacks need CRONJOB_BASE_URL" in said) == (base_url == "")
+
+
+def test_a_once_that_has_run_is_imported_without_an_entry(file):
+    make_task(name="once", run_at=NOON, ended=True)
+    text = export()
+    assert "    ended: true\n" in text
+    emptied()
+    said, wrong = load(file(text))
+    assert (wrong, "recorded as missed" in said) == ("", False)
+    assert Task.objects.get().ended
+    assert not TaskRun.objects.exists()
+    assert export() == text
 
 
 def test_a_once_whose_time_has_passed_is_recorded_as_missed(file):
@@ -233,7 +260,7 @@ def test_an_export_masks_secrets_and_an_import_keeps_them(file):
     assert "hush" not in text
     assert "********" in text
     said, wrong = load(file(text))
-    assert (wrong, "0 changed, 7 adopted" in said) == ("", True)
+    assert (wrong, "0 changed, 8 adopted" in said) == ("", True)
     assert Task.objects.get(name="full").headers["X-Mine"] == "hush"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.models import TaskRun
 from tasks.models import Task
 from tasks.rules import RETRY_DEFAULTS
 from tests import marks
@@ -50,8 +51,28 @@ def test_ksanas_file_is_taken_and_given_back(file):
 
 
 def test_an_id_of_ksanas_that_is_no_uuid_gets_a_new_one(file):
-    _, wrong = load(file({"jobs": [JOB | {"id": "uuid-1"}]}, "jobs.json"))
+    said, wrong = load(file({"jobs": [JOB | {"id": "uuid-1"}]}, "jobs.json"))
     assert (wrong, Task.objects.count()) == ("", 1)
+    assert "jobs[0] “ping service”: “uuid-1” is no UUID: a new id is given." in said
+    emptied()
+    assert "UUID" not in load(file({"jobs": [JOB | {"id": ""}]}, "jobs.json"))[0]
+
+
+@pytest.mark.parametrize(
+    ("told", "entries"),
+    [
+        ({"last_status": "success", "last_run_at": "2025-01-01T00:00:01Z"}, []),
+        ({"last_status": "failed"}, []),
+        ({"last_run_at": "2025-01-01T00:00:01Z"}, []),
+        ({"last_status": "missed"}, ["MISSED"]),
+        ({"last_status": "", "last_run_at": ""}, ["MISSED"]),
+    ],
+)
+def test_a_once_of_ksanas_that_has_run_was_not_missed(file, told, entries):
+    once = {"kind": "once", "run_at": "2025-01-01T00:00:00Z"}
+    load(file({"jobs": [JOB | {"schedule": once} | told]}, "jobs.json"))
+    assert Task.objects.get().ended
+    assert list(TaskRun.objects.values_list("status", flat=True)) == entries
 
 
 def test_an_id_that_is_there_twice_is_an_error(file):

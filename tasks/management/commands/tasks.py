@@ -10,7 +10,7 @@ from django.db import transaction
 
 from cronjob.lib import clock
 from runs import standing
-from tasks import cron, exchange, words
+from tasks import cron, exchange, intake, words
 from tasks.management import exporting, importing
 from tasks.preview import MOMENTS_MAX, upcoming
 from tasks.rules import validate_zone
@@ -137,6 +137,8 @@ class Command(BaseCommand):
             what = f": {', '.join(step.changed)}" if step.changed else ""
             passed = " (its time has passed: recorded as missed)" if step.passed else ""
             self.stdout.write(f"{step.action:9} {step.task.name}{what}{passed}")
+            if step.action in ("create", "change") and intake.out_of_reach(step.task.exec_type):
+                self.stdout.write("          Its callbacks need CRONJOB_BASE_URL, not set here.")
         for error in plan.errors:
             self.stderr.write(error)
 
