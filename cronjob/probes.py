@@ -45,6 +45,12 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 @probe
+def health(request: HttpRequest) -> HttpResponse:
+    """The same in Ksana's words."""
+    return JsonResponse({"status": "ok"})
+
+
+@probe
 def version(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"v{__version__}", content_type="text/plain")
 

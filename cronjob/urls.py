@@ -67,7 +67,7 @@ urlpatterns: list[Any] = [
     path("api/v1/pause", PauseView.as_view(), name="pause"),
     path("api/v1/resume", ResumeView.as_view(), name="resume"),
     path("api/v1/", include(router.urls)),
-    path("health", ksana.health),
+    path("health", probes.health),
     path("", include(ksana_router.urls)),
 ]
 if settings.CRONJOB_DEMO:

@@ -83,7 +83,7 @@ def job_of(task: Task) -> dict[str, Any]:
 def schedule_of(task: Task) -> dict[str, Any]:
     match task.schedule_kind:
         case ScheduleKind.ONCE:
-            return {"kind": "once", "run_at": clock.text(task.run_at)}
+            return {"kind": "once", "run_at": clock.text(task.run_at)} | window(task)
         case ScheduleKind.EVERY:
             return {
                 "kind": "every",
@@ -92,8 +92,14 @@ def schedule_of(task: Task) -> dict[str, Any]:
                 "jitter": written(task.jitter_seconds or 0),
             }
         case ScheduleKind.CRON:
-            return {"kind": "cron", "cron": task.cron_expr}
+            return {"kind": "cron", "cron": task.cron_expr} | window(task)
     return {"kind": "manual"}
+
+
+def window(task: Task) -> dict[str, Any]:
+    """What only `every` has in Ksana, where a task of another kind has it, too."""
+    span = {"jitter": written(task.jitter_seconds)} if task.jitter_seconds else {}
+    return ({"start_at": clock.text(task.start_at)} if task.start_at else {}) | span
 
 
 def verbatim(source: str) -> str:
@@ -131,10 +137,7 @@ def values_of(job: Mapping[str, Any], *, current: Task | None = None) -> dict[st
     if "http" in job:
         values |= http_values(job["http"], current)
     if "schedule" in job:
-        new = schedule_values(job["schedule"])
-        when = ("schedule_kind", "run_at")
-        same = all(getattr(current, name, None) == new.get(name) for name in when)
-        values |= {} if same and new["schedule_kind"] == "ONCE" else new
+        values |= schedule_values(job["schedule"], current)
     if "timeout" in job:
         values["timeout_seconds"] = job["timeout"]
     policy: dict[str, Any] = {}
@@ -174,18 +177,19 @@ def as_said(text: str, current: str, masked: str) -> str:
     return current if text in (verbatim(current), verbatim(masked)) else template.literal(text)
 
 
-def schedule_values(schedule: Mapping[str, Any]) -> dict[str, Any]:
+def schedule_values(schedule: Mapping[str, Any], current: Task | None) -> dict[str, Any]:
+    if schedule["kind"] == "manual":
+        return {"schedule_kind": "MANUAL"}
+    values: dict[str, Any] = {
+        "schedule_kind": schedule["kind"].upper(),
+        "start_at": schedule.get("start_at"),
+        "jitter_seconds": schedule.get("jitter") or None,
+    }
     match schedule["kind"]:
-        case "once":
-            others = {"start_at": None, "end_at": None, "jitter_seconds": None}
-            return {"schedule_kind": "ONCE", "run_at": schedule["run_at"]} | others
         case "every":
-            return {
-                "schedule_kind": "EVERY",
-                "every_seconds": schedule["every"],
-                "start_at": schedule.get("start_at"),
-                "jitter_seconds": schedule.get("jitter") or None,
-            }
+            return values | {"every_seconds": schedule["every"]}
         case "cron":
-            return {"schedule_kind": "CRON", "cron_expr": schedule["cron"]}
-    return {"schedule_kind": "MANUAL"}
+            return values | {"cron_expr": schedule["cron"]}
+    moved = current is None or current.run_at != schedule["run_at"]
+    # The dialect has no word for an end: one that was set for another time would forbid this one.
+    return values | {"run_at": schedule["run_at"]} | ({"end_at": None} if moved else {})

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import HttpRequest, JsonResponse
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, status, viewsets
 from rest_framework.decorators import action
@@ -63,11 +63,11 @@ class SpanField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-class MaybeTimeField(fields.TimeField):
-    """Empty text means none."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        return None if data == "" else super().to_internal_value(data)
+def said(data: Any, *names: str, nothing: Sequence[Any] = (None, "")) -> Any:
+    """Go writes also what nobody gave, with an empty value: that is not given."""
+    if not isinstance(data, dict):
+        return data
+    return {n: value for n, value in data.items() if n not in names or value not in nothing}
 
 
 class HttpSerializer(fields.StrictSerializer):
@@ -76,23 +76,31 @@ class HttpSerializer(fields.StrictSerializer):
     headers = serializers.DictField(child=fields.TextField(allow_blank=True), required=False)
     body = fields.TextField(allow_blank=True, trim_whitespace=False, required=False)
 
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(said(data, "headers", "body", nothing=(None,)))
+
 
 class ScheduleSerializer(fields.StrictSerializer):
     kind = serializers.ChoiceField(choices=("every", "once", "cron", "manual"))
     every = SpanField(least=1, most=10 * 365 * 86400, required=False)
-    start_at = MaybeTimeField(required=False, allow_null=True)
+    start_at = fields.TimeField(required=False)
     jitter = SpanField(most=10 * 365 * 86400, required=False)
-    run_at = MaybeTimeField(required=False, allow_null=True)
+    run_at = fields.TimeField(required=False)
     cron = fields.TextField(required=False)
 
+    def to_internal_value(self, data: Any) -> Any:
+        names = set(self.fields) - {"kind"}
+        return super().to_internal_value(said(data, *names, nothing=(None, "", "0s")))
+
     def validate(self, given: dict[str, Any]) -> dict[str, Any]:
-        wanted = {"every": "every", "once": "run_at", "cron": "cron"}
         kind = given["kind"]
-        if (needed := wanted.get(kind)) and not given.get(needed):
+        needed = {"every": "every", "once": "run_at", "cron": "cron"}.get(kind)
+        if needed and needed not in given:
             raise serializers.ValidationError({needed: [f"{kind} needs it."]})
-        for other, field in wanted.items():
-            if other != kind and given.get(field):
-                raise serializers.ValidationError({field: [f"Not with {kind}."]})
+        shared = ("start_at", "jitter") if needed else ()
+        for name in given:
+            if name not in ("kind", needed, *shared):
+                raise serializers.ValidationError({name: [f"Not with {kind}."]})
         return given
 
 
@@ -117,7 +125,7 @@ class JobSerializer(fields.StrictSerializer):
         """System fields may be sent back, also those that we have no use for."""
         if isinstance(data, dict):
             data = {name: value for name, value in data.items() if name not in SYSTEM}
-        return super().to_internal_value(data)
+        return super().to_internal_value(said(data, "id", "timeout", "retry_backoff"))
 
     def to_representation(self, instance: Any) -> Any:
         return instance  # it is in these words already
@@ -170,7 +178,8 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
             if not job.get("enabled", True):
                 task.status = TaskStatus.DISABLED
             self.save(standing.create, task, now=now, by=who(request), before=None)
-            return self.one(task, status.HTTP_201_CREATED)
+            place = reverse("job-detail", kwargs={"id": task.uuid})
+            return self.one(task, status.HTTP_201_CREATED, Location=place)
 
     def retrieve(self, request: Request, id: str) -> Response:
         """One job."""
@@ -240,6 +249,7 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
     def changed(self, task: Task, changes: dict[str, Any]) -> dict[str, Any]:
         """The parts of the job that are given, each whole again and checked."""
         shown = dialect.job_of(task)
+        changes = said(changes, "id")
         if empty := [name for name in changes if changes[name] is None and name in shown]:
             raise invalid({name: ["Must not be null."] for name in empty})
         if changes.get("type", shown["type"]) != shown["type"]:
@@ -273,8 +283,8 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         self.switch(task, enabled, now=clock.now())
         return self.one(task)
 
-    def one(self, task: Task, code: int = status.HTTP_200_OK) -> Response:
-        return Response(self.told([task])[0], status=code)
+    def one(self, task: Task, code: int = status.HTTP_200_OK, **headers: str) -> Response:
+        return Response(self.told([task])[0], status=code, headers=headers)
 
     def told(self, tasks: Sequence[Task]) -> Sequence[dict[str, Any]]:
         ended = TaskRun.objects.filter(end_time__isnull=False).newest_of(tasks)
@@ -329,7 +339,3 @@ def free(text: str) -> uuid.UUID:
     if Task.objects.filter(uuid=found).exists():
         raise ApiError("NAME_TAKEN", f"The id {found} is taken.")
     return found
-
-
-def health(request: HttpRequest) -> JsonResponse:
-    return JsonResponse({"status": "ok"})
