@@ -159,8 +159,9 @@ class PauseSerializer(fields.StrictSerializer):
 
 class ResumeSerializer(fields.StrictSerializer):
     tag = fields.TextField(
-        max_length=64, required=False, help_text="The pause of this tag; else every pause."
-    )
+        max_length=64, allow_blank=True, required=False,
+        help_text="The pause of this tag, empty that of everything; else every pause.",
+    )  # fmt: skip
 
 
 class PausedSerializer(serializers.Serializer[Pause]):

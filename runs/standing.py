@@ -1,6 +1,7 @@
 """What changes a task and its waiting runs together: one transaction, one function a verb."""
 
 import logging
+from copy import copy
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
@@ -34,7 +35,9 @@ def create(task: Task, *, now: datetime, by: str = "") -> None:
     task.set_anchor(now=now)
     task.rearm(now=now)
     save(task)
-    note(task, Verb.CREATE, by=by, now=now)
+    usual = Task()
+    given = [name for name in EDITABLE if getattr(task, name) != getattr(usual, name)]
+    note(task, Verb.CREATE, by=by, now=now, changed=given)
     wakeup.schedulers()
     log("create", task)
 
@@ -93,12 +96,14 @@ def save(task: Task) -> None:
 
 
 @transaction.atomic
-def enable(task: Task, *, now: datetime, by: str = "") -> None:
+def enable(task: Task, *, now: datetime, reason: str = "", by: str = "") -> None:
     """Let it fire again, from now on; what passed meanwhile is not made up for."""
     if held(task).deleted:
         return
-    if stand(task, TaskStatus.ENABLED, reason="", now=now):
-        note(task, Verb.ENABLE, by=by, now=now)
+    before = copy(task)
+    if changed := stand(task, TaskStatus.ENABLED, reason="", now=now):
+        how = {"by": by, "reason": reason}
+        note(task, Verb.ENABLE, now=now, before=before, changed=changed, **how)
     wakeup.schedulers()
     log("enable", task)
 
@@ -109,8 +114,10 @@ def disable(task: Task, *, reason: str, now: datetime, by: str = "") -> None:
     if held(task).deleted:
         return
     record_overdue(task, reason="disabled", now=now)
-    if stand(task, TaskStatus.DISABLED, reason=reason, now=now):
-        note(task, Verb.DISABLE, by=by, now=now, reason=reason)
+    before = copy(task)
+    if changed := stand(task, TaskStatus.DISABLED, reason=reason, now=now):
+        how = {"by": by, "reason": reason}
+        note(task, Verb.DISABLE, now=now, before=before, changed=changed, **how)
     TaskRun.objects.filter(task=task).cancel_waiting(reason="disabled", now=now)
     log("disable", task)
 
@@ -155,10 +162,12 @@ def record_overdue(task: Task, *, reason: str, now: datetime) -> bool:
     return span is not None
 
 
-def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> bool:
-    """Whether that changed anything."""
-    if task.status == status and task.disabled_reason == reason:
-        return False
+def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> list[str]:
+    """What of it that changed."""
+    to = {"status": status, "disabled_reason": reason}
+    changed = [name for name, value in to.items() if getattr(task, name) != value]
+    if not changed:
+        return changed
     if task.status != status:
         task.status = status
         task.rearm(now=recorded_until(task, now))
@@ -166,7 +175,7 @@ def stand(task: Task, status: TaskStatus, *, reason: str, now: datetime) -> bool
     task.version += 1
     task.updated_at = now
     task.save(update_fields=(*STANDING, "disabled_reason", "version", "updated_at"))
-    return True
+    return changed
 
 
 def log(action: str, task: Task) -> None:

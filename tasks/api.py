@@ -127,10 +127,10 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     def enable(self, request: Request, id: str) -> Response:
         """Fire again from now on; what passed meanwhile is not made up for."""
         self.get_object()
-        self.given(request, ReasonSerializer)
+        reason = self.given(request, ReasonSerializer).get("reason", "")
         with transaction.atomic():
             task = self.locked(request)
-            standing.enable(task, now=clock.now(), by=who(request))
+            standing.enable(task, reason=reason, now=clock.now(), by=who(request))
         return Response({"status": task.status})
 
     @extend_schema(

@@ -27,14 +27,10 @@ OPERATE, WRITE = ("enable", "disable", "trigger"), ("tag", "delete")
 class TaskBulkSerializer(bulk.BulkSerializer):
     action = serializers.ChoiceField(choices=(*OPERATE, *WRITE))
     reason = fields.TextField(
-        max_length=256, allow_blank=True, required=False, help_text="With `disable`."
+        max_length=256, allow_blank=True, required=False, help_text="With `enable` or `disable`."
     )
-    add_tags = serializers.ListField(
-        child=fields.TextField(), required=False, help_text="With `tag`."
-    )
-    remove_tags = serializers.ListField(
-        child=fields.TextField(), required=False, help_text="With `tag`."
-    )
+    add_tags = fields.WordsField(required=False, help_text="With `tag`.")
+    remove_tags = fields.WordsField(required=False, help_text="With `tag`.")
 
     def validate_add_tags(self, tags: list[str]) -> list[str]:
         try:
@@ -69,15 +65,16 @@ def enable(task: Task, dry: bool, *, values: Any, by: str) -> Done:
     if task.status == TaskStatus.ENABLED:
         return UNCHANGED, "", None
     if not dry:
-        standing.enable(task, now=clock.now(), by=by)
+        standing.enable(task, reason=values.get("reason", ""), now=clock.now(), by=by)
     return CHANGED, "", None
 
 
 def disable(task: Task, dry: bool, *, values: Any, by: str) -> Done:
-    if task.status == TaskStatus.DISABLED:
+    reason = values.get("reason", task.disabled_reason)
+    if task.status == TaskStatus.DISABLED and task.disabled_reason == reason:
         return UNCHANGED, "", None
     if not dry:
-        standing.disable(task, reason=values.get("reason", ""), now=clock.now(), by=by)
+        standing.disable(task, reason=reason, now=clock.now(), by=by)
     return CHANGED, "", None
 
 

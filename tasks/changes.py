@@ -60,13 +60,19 @@ def note(
     values = told_or_nothing(task, before) if before else told_or_nothing(task)
     names = [PUBLIC.get(name, name) for name in changed]
     # What is secret now was it before, too.
-    old = told_or_nothing(before, task) if before else {}
+    old = standing(before) | told_or_nothing(before, task) if before else {}
+    new = standing(task) | values
     Change.objects.create(
         task=task, at=now, who=(by or SYSTEM)[:WHO_MAX], verb=verb, version=task.version,
         reason=reason[:256], old={name: old.get(name) for name in names},
-        new={name: values.get(name) for name in names},
+        new={name: new.get(name) for name in names},
         values=values and values | {"anchor": clock.text(task.anchor)},
     )  # fmt: skip
+
+
+def standing(task: Task) -> dict[str, str]:
+    """What only enabling and disabling change; it is no part of a version to go back to."""
+    return {"status": str(task.status), "disabled_reason": task.disabled_reason}
 
 
 def told_or_nothing(task: Task, *also: Task) -> dict[str, Any]:

@@ -100,6 +100,8 @@ class History:
 def asked_about(task: Task, text: str) -> tuple[datetime, str]:
     """The instant, and what is odd about it."""
     try:
+        # A plus sign that nobody escaped arrives as a space.
+        text = text.replace(" ", "+") if "T" in text.upper() else text
         wall = datetime.fromisoformat(text)
         naive = wall.tzinfo is None
         at, odd = local(task, wall) if naive else (TimeField().run_validation(text), "")

@@ -73,7 +73,7 @@ def said(data: Any, *names: str, nothing: Sequence[Any] = (None, "")) -> Any:
 class HttpSerializer(fields.StrictSerializer):
     method = serializers.ChoiceField(choices=models.HttpMethod.choices, required=False)
     url = fields.TextField(max_length=2048)
-    headers = serializers.DictField(child=fields.TextField(allow_blank=True), required=False)
+    headers = fields.HeadersField(required=False)
     body = fields.TextField(allow_blank=True, trim_whitespace=False, required=False)
 
     def to_internal_value(self, data: Any) -> Any:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from cronjob.api import fields
 from cronjob.api.errors import ApiError, invalid
+from cronjob.api.paging import COUNT_MAX
 from cronjob.api.views import ID_MAX
 
 MOST = 500  # rows of one request; the answer says from where to go on
@@ -43,6 +44,8 @@ class BulkDoneSerializer(serializers.Serializer[Any]):
     action = serializers.CharField()
     dry_run = serializers.BooleanField()
     matched = serializers.IntegerField(help_text="In this answer.")
+    total = serializers.IntegerField(help_text=f"Before anything was done; up to {COUNT_MAX}.")
+    total_capped = serializers.BooleanField(help_text="There are more than counted.")
     changed = serializers.IntegerField()
     results = DoneSerializer(many=True)
     next_after_id = serializers.IntegerField(
@@ -88,6 +91,7 @@ def each(rows: Any, values: Mapping[str, Any], verb: Verb) -> dict[str, Any]:
     """One after another, each in its own transaction: what one refuses does not undo another."""
     dry = values.get("dry_run", False)
     after = values.get("after_id", 0)
+    total = rows.order_by().values("pk")[: COUNT_MAX + 1].count()
     found = list(rows.filter(pk__gt=after).order_by("pk")[: MOST + 1])
     results = []
     for row in found[:MOST]:
@@ -100,6 +104,8 @@ def each(rows: Any, values: Mapping[str, Any], verb: Verb) -> dict[str, Any]:
         "action": values["action"],
         "dry_run": dry,
         "matched": len(results),
+        "total": min(total, COUNT_MAX),
+        "total_capped": total > COUNT_MAX,
         "changed": sum(result["outcome"] == CHANGED for result in results),
         "results": results,
         "next_after_id": results[-1]["id"] if len(found) > MOST else None,

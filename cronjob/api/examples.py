@@ -80,7 +80,8 @@ EXPLAINED: dict[str, Any] = {
 }  # fmt: skip
 PAUSED: dict[str, Any] = {"tag": "nightly", "reason": "deploy", "until": None, "created_at": NOON}
 DONE: dict[str, Any] = {
-    "action": "disable", "dry_run": True, "matched": 1, "changed": 1,
+    "action": "disable", "dry_run": True, "matched": 1, "total": 1, "total_capped": False,
+    "changed": 1,
     "results": [{"id": 1, "outcome": "changed", "detail": "", "run_id": None}],
     "next_after_id": None,
 }  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from cronjob.api.errors import flat
 from cronjob.lib import duration
 
 NAMES_MAX, NAME_MAX = 20, 64  # of what is not known, so many are told of, so long
@@ -20,6 +21,27 @@ class StrictSerializer(serializers.Serializer[Any]):
                 {name[:NAME_MAX]: ["There is no such field."] for name in unknown[:NAMES_MAX]}
             )
         return super().to_internal_value(data)
+
+
+class Whole:
+    """What is wrong with a part is told under the name of the whole."""
+
+    def run_child_validation(self, data: Any) -> Any:
+        try:
+            return super().run_child_validation(data)  # type: ignore[misc]
+        except serializers.ValidationError as error:
+            told = [f"{at}: {why}" for at, whys in flat(error.detail).items() for why in whys]
+            raise serializers.ValidationError(told) from error
+
+
+class WordsField(Whole, serializers.ListField):
+    def __init__(self, **how: Any) -> None:
+        super().__init__(child=TextField(), **how)
+
+
+class HeadersField(Whole, serializers.DictField):
+    def __init__(self, **how: Any) -> None:
+        super().__init__(child=TextField(allow_blank=True), **how)
 
 
 class TimeField(serializers.DateTimeField):

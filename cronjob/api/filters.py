@@ -43,6 +43,17 @@ def between(field: str) -> Callable[[Any], Any]:
     return decorate
 
 
+class ChoicesField(forms.MultipleChoiceField):
+    def clean(self, value: Any) -> Any:
+        return super().clean([one for one in value or () if one])  # `status=` asks for nothing
+
+
+class ChoicesFilter(django_filters.MultipleChoiceFilter):
+    """May be given several times."""
+
+    field_class = ChoicesField
+
+
 class IdField(forms.Field):
     def to_python(self, value: Any) -> int | None:
         if not value:

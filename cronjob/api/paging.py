@@ -109,7 +109,7 @@ class DeepPages(Pages):
 
 
 def positive(request: Request, name: str, *, default: int, most: int = PAGE_MAX) -> int:
-    text = request.query_params.get(name, str(default))
+    text = request.query_params.get(name) or str(default)  # an empty one is as good as none
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):
         problem = {name: [f"Must be a whole number from 1 to {most}."]}
         raise invalid(problem)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.metadata import SimpleMetadata
 from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
 from rest_framework.request import Request
@@ -47,6 +48,8 @@ class Endpoint(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if request.method not in self.allowed_methods:
+            raise MethodNotAllowed(str(request.method))
         chunked = request.META.get("HTTP_TRANSFER_ENCODING")
         if chunked and not self.takes_chunks and not request.META.get("CONTENT_LENGTH"):
             # WSGI does not tell how long it is: it would be taken for no body at all.

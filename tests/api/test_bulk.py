@@ -45,6 +45,38 @@ def test_disabling_many_says_who_and_why_in_each_log(operator):
     assert list(log) == [("key ops", "DISABLE", "deploy")] * 3
 
 
+def test_disabling_again_gives_the_new_reason_and_without_one_leaves_the_old(operator):
+    task = make_task(status="DISABLED", disabled_reason="deploy")
+    asked = {"filter": {"all": True}, "action": "disable"}
+    assert told(operator.post("tasks/bulk", asked)) == {task.pk: "unchanged"}
+    asked["reason"] = "still deploying"
+    assert told(operator.post("tasks/bulk", asked)) == {task.pk: "changed"}
+    assert told(operator.post("tasks/bulk", asked)) == {task.pk: "unchanged"}
+    task.refresh_from_db()
+    assert (task.status, task.disabled_reason) == ("DISABLED", "still deploying")
+
+
+def test_enabling_many_says_why_in_each_log(operator):
+    task = make_task(status="DISABLED")
+    asked = {"filter": {"all": True}, "action": "enable", "reason": "quiet now"}
+    assert told(operator.post("tasks/bulk", asked)) == {task.pk: "changed"}
+    assert Change.objects.get(task=task).reason == "quiet now"
+
+
+def test_the_answer_tells_of_all_that_match_as_far_as_lists_count(operator, monkeypatch):
+    for _ in range(5):
+        make_task()
+    monkeypatch.setattr(bulk, "MOST", 2)
+    asked = {"filter": {"all": True}, "action": "disable", "dry_run": True}
+    body = operator.post("tasks/bulk", asked).json()
+    assert (body["matched"], body["total"], body["total_capped"]) == (2, 5, False)
+    body = operator.post("tasks/bulk", asked | {"after_id": body["next_after_id"]}).json()
+    assert (body["matched"], body["total"]) == (2, 5)
+    monkeypatch.setattr(bulk, "COUNT_MAX", 3)
+    body = operator.post("tasks/bulk", asked).json()
+    assert (body["total"], body["total_capped"]) == (3, True)
+
+
 def test_triggering_many_makes_a_run_of_each_that_may(operator):
     free, full = make_task(), make_task(concurrency_policy="SKIP")
     make_run(task=full, status=Status.RUNNING, slot=1)

@@ -13,7 +13,7 @@ from cronjob import urls
 from cronjob.api import errors, parsing
 from cronjob.api.errors import CODES, ApiError
 from tests import marks
-from tests.factories import Api, make_api, make_task
+from tests.factories import Api, make_api, make_run, make_task
 
 pytestmark = marks.sqlite
 
@@ -225,3 +225,33 @@ def test_the_message_tells_the_first_of_what_is_wrong(api):
     told = api.post("tasks", {"name": "", "every": "soon", "target_url": "http://svc/"}).json()
     assert told["message"].startswith("name: ")
     assert told["message"].endswith("(and 1 more)")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["runs?status=", "runs?status=&status=SUCCESS", "runs?page=&page_size=", "callbacks?status=",
+     "runs?task_id=&outcome=&trigger=&from=&to=&before_id=",
+     "tasks?status=&name=&exec_type=&tag=&search=&ordering=&page=&page_size="],
+)  # fmt: skip
+def test_an_empty_parameter_of_a_list_is_as_good_as_none(api, path):
+    make_run(status="SUCCESS")
+    assert api.get(path).json()["count"] == (0 if path.startswith("callbacks") else 1)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [({"headers": {"A": 1}}, "A: Not a valid string."), ({"tags": ["a", 1]}, "1: Not a valid"),
+     ({"secret_paths": [[]]}, "0: Not a valid string.")],
+)  # fmt: skip
+def test_a_bad_part_of_a_list_or_an_object_is_told_under_its_name(api, part, said):
+    answer = api.post("tasks", {"name": "a", "every": "5m", "target_url": "http://x/"} | part)
+    (name,) = part
+    assert list(answer.json()["fields"]) == [name]
+    assert answer.json()["fields"][name][0].startswith(said)
+
+
+@pytest.mark.parametrize("path", ["runs?status=SUCCESS", "tasks?colour=1", "callbacks?page=x"])
+def test_a_method_that_is_not_known_is_told_before_what_is_wrong_with_the_rest(api, path):
+    answer = api.delete(path)
+    assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+    assert "GET" in answer["Allow"]

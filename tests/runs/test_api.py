@@ -324,6 +324,8 @@ def test_a_pause_holds_everything_or_a_tag_until_it_is_resumed(operator):
     ]  # fmt: skip
     assert operator.post("resume", {"tag": "nightly"}).json() == {"resumed": True}
     assert [pause.tag for pause in Pause.objects.all()] == [""]
+    assert operator.post("resume", {"tag": ""}).json() == {"resumed": True}
+    operator.post("pause")
     assert operator.post("resume").json() == {"resumed": True}
     assert operator.post("resume").json() == {"resumed": False}
 

@@ -240,6 +240,12 @@ def test_the_time_asked_about_is_checked(reader, task, at):
         assert list(answer.json()["fields"]) == ["at"]
 
 
+@pytest.mark.parametrize("plus", ["+", "%2B"])
+def test_an_offset_may_be_given_with_a_plus_that_is_not_escaped(reader, task, plus):
+    answer = reader.get(f"tasks/{task.pk}/explain?at=2026-01-01T14:00:00{plus}02:00")
+    assert (answer.status_code, answer.json()["at"]) == (200, "2026-01-01T12:00:00Z")
+
+
 def test_a_manual_task_has_no_moments(db):
     task = made(schedule_kind="MANUAL")
     assert why(task).verdict == "NO_MOMENT"

@@ -173,7 +173,7 @@ BAD = [
     ("headers", {"headers": {"bad name": "x"}}),
     ("headers", {"headers": {"X-A": "{{ nope }}"}}),
     ("headers", {"headers": {"X-A": "中"}}),
-    ("headers.X-A", {"headers": {"X-A": 1}}),
+    ("headers", {"headers": {"X-A": 1}}),
     ("headers", {"headers": []}),
     ("body_template", {"body_template": "{{ run_id"}),
     ("body_template", {"body_template": "{{ secrets }}"}),

@@ -155,7 +155,7 @@ def test_a_disabled_task_tells_what_its_schedule_says(api):
     assert len(ats(api.get(f"tasks/{task.pk}/next"))) == 10
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "501", "ten", "1.5", ""])
+@pytest.mark.parametrize("count", ["0", "-1", "501", "ten", "1.5"])
 def test_a_count_that_is_none_is_refused(api, count):
     task = make_task()
     refused(api.get(f"tasks/{task.pk}/next?count={count}"), "count", "whole number from 1 to 500")

@@ -32,11 +32,28 @@ def test_the_log_says_who_changed_what_and_when(db):
     task = anna.post("tasks", BASE).json()["id"]
     anna.patch(f"tasks/{task}", {"cron_expr": "0 30 * * * *", "priority": "HIGH", "jitter": "5s"})
     ben.post(f"tasks/{task}/disable", {"reason": "too loud"})
-    ben.post(f"tasks/{task}/enable")
+    ben.post(f"tasks/{task}/disable", {"reason": "at night, too"})
+    ben.post(f"tasks/{task}/enable", {"reason": "quiet now"})
     told = [(c["who"], c["verb"], c["version"], c["reason"], c["changes"]) for c in log(anna, task)]
     assert told == [
-        ("key ben", "ENABLE", 4, "", {}),
-        ("key ben", "DISABLE", 3, "too loud", {}),
+        (
+            "key ben", "ENABLE", 5, "quiet now",
+            {
+                "status": {"old": "DISABLED", "new": "ENABLED"},
+                "disabled_reason": {"old": "at night, too", "new": ""},
+            },
+        ),
+        (
+            "key ben", "DISABLE", 4, "at night, too",
+            {"disabled_reason": {"old": "too loud", "new": "at night, too"}},
+        ),
+        (
+            "key ben", "DISABLE", 3, "too loud",
+            {
+                "status": {"old": "ENABLED", "new": "DISABLED"},
+                "disabled_reason": {"old": "", "new": "too loud"},
+            },
+        ),
         (
             "key anna", "EDIT", 2, "",
             {
@@ -45,7 +62,15 @@ def test_the_log_says_who_changed_what_and_when(db):
                 "priority": {"old": "NORMAL", "new": "HIGH"},
             },
         ),
-        ("key anna", "CREATE", 1, "", {}),
+        (
+            "key anna", "CREATE", 1, "",
+            {
+                "name": {"old": None, "new": "t"},
+                "schedule_kind": {"old": None, "new": "CRON"},
+                "cron_expr": {"old": None, "new": "0 0 * * * *"},
+                "target_url": {"old": None, "new": "http://svc/"},
+            },
+        ),
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from runs.states import Status
@@ -337,6 +338,9 @@ def test_delete_answers_nothing_and_the_job_is_gone(api, post):
 def test_health_answers_without_a_key():
     answer = Api().get("/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    browser = Client(enforce_csrf_checks=True)
+    for method in ("POST", "PUT", "DELETE"):
+        refused(browser.generic(method, "/health"), code="METHOD_NOT_ALLOWED", status=405)
 
 
 def test_each_verb_needs_its_scope(reader, post):
