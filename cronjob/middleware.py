@@ -5,6 +5,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from django.conf import settings
@@ -18,6 +19,28 @@ Next = Callable[[HttpRequest], HttpResponse]
 
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
 QUIET = ("/static/", "/healthz", "/readyz", "/api/v1/healthz", "/api/v1/readyz", "/metrics")
+
+STEP, REST_MOST = 64 * 2**10, 2**20  # of a body that nobody read
+
+
+def whole_bodies(get_response: Next) -> Next:
+    """A body that was answered unread is read all the same, so that the connection lives on.
+
+    The server gives up soon, and closes it: a client that sends the next request at that moment
+    sees it fail. What is very large is not worth that.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if request.META.get("wsgi.input_terminated"):  # else nobody knows where it ends
+            with suppress(OSError):  # the client went away, or sent what is no body
+                body = request.META["wsgi.input"]
+                for _ in range(REST_MOST // STEP):
+                    if not body.read(STEP):
+                        break
+        return response
+
+    return middleware
 
 
 def request_ids(get_response: Next) -> Next:

@@ -201,6 +201,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
 ]
 MIDDLEWARE = [
+    "cronjob.middleware.whole_bodies",
     "cronjob.middleware.request_ids",
     "cronjob.middleware.proxies",
     "cronjob.middleware.slashes",
