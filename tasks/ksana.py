@@ -70,6 +70,11 @@ def said(data: Any, *names: str, nothing: Sequence[Any] = (None, "")) -> Any:
     return {n: value for n, value in data.items() if n not in names or value not in nothing}
 
 
+@extend_schema_field({"type": "string", "oneOf": [{"format": "date-time"}, {"maxLength": 0}]})
+class MaybeTimeField(fields.TimeField):
+    """Empty text is answered where there is none."""
+
+
 class HttpSerializer(fields.StrictSerializer):
     method = serializers.ChoiceField(choices=models.HttpMethod.choices, required=False)
     url = fields.TextField(max_length=2048)
@@ -83,7 +88,7 @@ class HttpSerializer(fields.StrictSerializer):
 class ScheduleSerializer(fields.StrictSerializer):
     kind = serializers.ChoiceField(choices=("every", "once", "cron", "manual"))
     every = SpanField(least=1, most=10 * 365 * 86400, required=False)
-    start_at = fields.TimeField(required=False)
+    start_at = MaybeTimeField(required=False)
     jitter = SpanField(most=10 * 365 * 86400, required=False)
     run_at = fields.TimeField(required=False)
     cron = fields.TextField(required=False)

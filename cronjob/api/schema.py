@@ -10,6 +10,18 @@ from rest_framework import serializers
 from cronjob.api.errors import CODES
 from cronjob.api.examples import EXAMPLES
 from cronjob.api.keys import needed
+from cronjob.api.views import ID_MAX
+
+NUMBER = {"type": "integer", "minimum": 1, "maximum": ID_MAX}
+HEADERS = {
+    "ETag": "The version of the task, for If-Match.",
+    "Location": "Where it is.",
+    "Retry-After": "Seconds.",
+}
+TELLS_VERSION = (
+    "tasks_create", "tasks_retrieve", "tasks_update", "tasks_partial_update",
+    "tasks_restore_create",
+)  # fmt: skip
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
@@ -67,12 +79,27 @@ class Schema(AutoSchema):
         scope = needed(self.view.request, self.view)
         return f"{super().get_description()}\n\nScope: `{scope}`.".strip()
 
+    def _resolve_path_parameters(self, variables: Any) -> Any:
+        """The paths take any text, so that what is no id is told of in the one shape."""
+        found = super()._resolve_path_parameters(variables)
+        ours = {"type": "string", "format": "uuid"} if self.path.startswith("/jobs") else NUMBER
+        return [one | ({"schema": ours} if one["name"] == "id" else {}) for one in found]
+
     def _get_response_bodies(self, direction: Any = "response") -> Any:
         bodies = super()._get_response_bodies(direction)
         for status, meaning in self.errors().items():
             told = OpenApiResponse(ErrorSerializer, description=meaning)
             bodies.setdefault(status, self._get_response_for_code(told, status))
+        for status, body in bodies.items():
+            if names := self.headers(status):
+                kind = {"schema": {"type": "string"}}
+                body["headers"] = {name: {"description": HEADERS[name]} | kind for name in names}
         return bodies
+
+    def headers(self, status: str) -> list[str]:
+        found = {"201": ["Location"], "429": ["Retry-After"]}.get(status, [])
+        task = self.get_operation_id() in TELLS_VERSION and status in ("200", "201")
+        return [*found, "ETag"] if task else found
 
     def errors(self) -> dict[str, str]:
         if self.method != "GET" and (told := getattr(self.view, "answers", None)):

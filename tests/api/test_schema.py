@@ -54,6 +54,30 @@ def test_every_operation_tells_its_errors_and_its_scope(schema):
             assert operation["security"], (path, verb)
 
 
+def test_an_id_in_a_path_is_described_as_what_it_is(schema):
+    for path, verbs in schema["paths"].items():
+        for operation in verbs.values():
+            given = {one["name"]: one["schema"] for one in operation.get("parameters", ())}
+            if "{id}" not in path:
+                continue
+            if path.startswith("/jobs"):
+                assert given["id"] == {"type": "string", "format": "uuid"}
+            else:
+                assert (given["id"]["type"], given["id"]["minimum"]) == ("integer", 1)
+
+
+def test_headers_that_a_client_needs_are_described(schema):
+    paths = schema["paths"]
+    made = paths["/api/v1/tasks"]["post"]["responses"]["201"]
+    assert set(made["headers"]) == {"Location", "ETag"}
+    assert set(paths["/jobs"]["post"]["responses"]["201"]["headers"]) == {"Location"}
+    for verb in ("get", "put", "patch"):
+        told = paths["/api/v1/tasks/{id}"][verb]["responses"]["200"]
+        assert set(told["headers"]) == {"ETag"}
+    limited = paths["/api/v1/callbacks/{token}"]["post"]["responses"]["429"]
+    assert set(limited["headers"]) == {"Retry-After"}
+
+
 def test_every_path_is_in_a_document(schema):
     docs = Path(__file__).resolve().parent.parent.parent / "docs"
     written = "".join((docs / name).read_text() for name in ("api.md", "ksana.md"))
