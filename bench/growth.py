@@ -72,8 +72,11 @@ def inside(tasks: int, runs: int) -> None:
         say(json.dumps(measure(chance.sample(range(first, first + tasks), DUE))))
 
 
-def plant(tasks: int, runs: int) -> int:
-    """Tasks with moments ahead, and final runs of all of them; the id of the first task."""
+def plant(tasks: int, runs: int, *, owned: int = 0) -> int:
+    """Tasks with moments ahead, and final runs of all of them; the id of the first task.
+
+    `owned`: how many of ten runs are that one's.
+    """
     from cronjob.lib import clock
     from runs.models import Process
     from tests.factories import make_task
@@ -90,12 +93,12 @@ def plant(tasks: int, runs: int) -> int:
         at = spread(now + timedelta(hours=1), tasks)
         copies(task, tasks - 1, {"name": "'copy ' || {n}", **dict.fromkeys(ahead, at)})
         if runs:
-            plant_runs(task, tasks, runs, now=now)
+            plant_runs(task, tasks, runs, owned=owned, now=now)
         execute("VACUUM (ANALYZE)")  # as autovacuum would, in its time
     return task.pk
 
 
-def plant_runs(task: Any, tasks: int, runs: int, *, now: datetime) -> None:
+def plant_runs(task: Any, tasks: int, runs: int, *, owned: int, now: datetime) -> None:
     from tests.factories import make_run
 
     run = make_run(
@@ -107,7 +110,9 @@ def plant_runs(task: Any, tasks: int, runs: int, *, now: datetime) -> None:
     ended = f"{begun} + interval '21 ms'"
     others = ("moment", "scheduled_time", "due_at", "created_at", "start_time")
     copies(run, runs - 1, {
-        "task_id": f"{task.pk} + mod({{n}}, {tasks})",
+        "task_id": (
+            f"{task.pk} + CASE WHEN mod({{n}}, 10) < {owned} THEN 0 ELSE mod({{n}}, {tasks}) END"
+        ),
         "status": "CASE WHEN mod({n}, 11) = 0 THEN 'FAILED' ELSE 'SUCCESS' END",
         "end_time": ended, "updated_at": ended, **dict.fromkeys(others, begun),
     })  # fmt: skip

@@ -23,7 +23,9 @@ MOST = 5.0  # milliseconds of SQL for a page, its count and what goes with it
 CALLBACKS = 5000
 HEAVY = ("request_body", "response_body", "body_template")
 
-# By what people ask for; {task} is one task, {old} and {new} are times at both ends.
+OWNED = 8  # of ten runs are those of one task
+# By what people ask for; {task} owns most runs, {other} one in a thousand of the rest; {old} and
+# {new} are times at both ends.
 PAGES = {
     "the newest runs": "runs",
     "page 40": "runs?page=40&page_size=200",
@@ -31,6 +33,11 @@ PAGES = {
     "the runs of a task": "tasks/{task}/runs",
     "of a task, failed": "tasks/{task}/runs?status=FAILED",
     "of a task, in an hour": "tasks/{task}/runs?from={old}&to={old_hour}",
+    "of a task, failed, of all times": "tasks/{task}/runs?status=FAILED&from={old}",
+    "of a task, that people asked for": "tasks/{task}/runs?trigger=MANUAL",
+    "the runs of another task": "tasks/{other}/runs",
+    "of another task, failed": "tasks/{other}/runs?status=FAILED",
+    "of another task, of all times": "tasks/{other}/runs?from={old}",
     "that failed": "runs?outcome=failure",
     "that are open": "runs?outcome=open",
     "that were canceled (none)": "runs?status=CANCELED",
@@ -38,6 +45,13 @@ PAGES = {
     "in the first hour": "runs?from={old}&to={old_hour}",
     "since the last hour": "runs?from={new}",
     "that failed since the last hour": "runs?from={new}&status=FAILED",
+    "that failed, of all times": "runs?from={old}&status=FAILED",
+    "that ended badly, of all times": "runs?from={old}&outcome=failure",
+    "that ended well, of all times": "runs?from={old}&outcome=success",
+    "that were missed, of all times (none)": "runs?from={old}&status=MISSED",
+    "that are open, of all times": "runs?from={old}&outcome=open",
+    "that failed by their schedule": "runs?trigger=SCHEDULE&status=FAILED",
+    "by their schedule": "runs?trigger=SCHEDULE",
     "that people asked for": "runs?trigger=MANUAL",
     "that were caught up with (none)": "runs?trigger=CATCH_UP",
     "tasks": "tasks",
@@ -57,7 +71,7 @@ def inside(tasks: int, runs: int) -> None:
     from django.conf import settings
 
     settings.ALLOWED_HOSTS = ["testserver"]
-    first = plant(tasks, runs)
+    first = plant(tasks, runs, owned=OWNED)
     from runs.models import TaskRun
     from tests.factories import make_api
 
@@ -67,11 +81,13 @@ def inside(tasks: int, runs: int) -> None:
     api = make_api("read")
     hour = timedelta(hours=1)
     shown = {
-        "task": first, "middle": newest // 2, "old": stamp(oldest.scheduled_time),
-        "old_hour": stamp(oldest.scheduled_time + hour), "new": stamp(last - hour),
+        "task": first, "other": first + OWNED, "middle": newest // 2,
+        "old": stamp(oldest.scheduled_time), "old_hour": stamp(oldest.scheduled_time + hour),
+        "new": stamp(last - hour),
     }  # fmt: skip
     api.get("tasks")  # the first use of a key is written down
-    say(f"{tasks:,} tasks, {runs:,} runs, {CALLBACKS:,} callbacks; {ROUNDS} rounds.\n")
+    size = f"{tasks:,} tasks, {runs:,} runs, {OWNED} of ten those of one task"
+    say(f"{size}, {CALLBACKS:,} callbacks; {ROUNDS} rounds.\n")
     say("| page | rows | queries | SQL: median / worst |\n|---|---|---|---|")
     worst = max(measured(api, name, path.format(**shown)) for name, path in PAGES.items())
     say(f"\nThe worst median is {worst:.2f} ms.")

@@ -88,10 +88,21 @@ class RunFilter(django_filters.FilterSet):
     def by_time(self) -> bool:
         return any(self.form.cleaned_data.get(name) for name in ("from", "to"))
 
+    @property
+    def only_over(self) -> bool:
+        asked = self.form.cleaned_data
+        return asked.get("outcome") in ("success", "failure") or (
+            bool(asked.get("status")) and set(asked["status"]) <= set(FINAL)
+        )
+
     def filter_queryset(self, queryset: QuerySet[TaskRun]) -> QuerySet[TaskRun]:
         """Newest first; in a span of time by its index, or all that came later would be read."""
-        order = ("-scheduled_time", "-id") if self.by_time else ("-id",)
-        return super().filter_queryset(queryset).order_by(*order)
+        found = super().filter_queryset(queryset)
+        if not self.by_time:
+            return found.order_by("-id")
+        if self.only_over:  # what it says is known, but not to who looks for an index
+            found = found.filter(end_time__isnull=False)
+        return found.order_by("-scheduled_time", "-id")
 
 
 class TaskRunFilter(RunFilter):

@@ -215,8 +215,14 @@ class TaskRun(models.Model):
             # lists by scheduled_time, of one task and of all
             Index(fields=("task", "scheduled_time"), name="run_of_task_by_time"),
             Index(fields=("scheduled_time",), name="run_by_time"),
-            # lists by status, newest first
-            Index(fields=("status", "-id"), name="run_by_status"),
+            # lists by status, newest first; trigger and task are there to be counted by
+            Index(fields=("status", "-id", "trigger", "task"), name="run_by_status"),
+            # the same in a span of time: a run is written here once, when it is over
+            Index(
+                fields=("status", "scheduled_time", "task"),
+                condition=Q(end_time__isnull=False),
+                name="run_ended_by_time",
+            ),
             # lists of what people asked for, and of what was caught up with: few among many
             Index(
                 fields=("trigger", "-id"),

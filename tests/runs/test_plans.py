@@ -13,6 +13,10 @@ from tests.factories import MINUTE, NOON, copy, make_run, make_task
 
 pytestmark = marks.both
 DONE, OPEN = 20_000, 40
+EARLIER = {
+    "sqlite": "datetime(moment, '-' || n || ' seconds')",
+    "postgresql": "moment - n * interval '1 second'",
+}
 
 
 @pytest.fixture
@@ -20,11 +24,7 @@ def history(db):
     """Many runs that are over, few that are not, and what the planner knows of them."""
     task = make_task()
     first = make_run(task=task, status=Status.SUCCESS, moment=NOON - 10 * MINUTE)
-    earlier = {
-        "sqlite": "datetime(moment, '-' || n || ' seconds')",
-        "postgresql": "moment - n * interval '1 second'",
-    }
-    copy(first, DONE, moment=earlier[connection.vendor])
+    copy(first, DONE, moment=EARLIER[connection.vendor])
     for _ in range(OPEN):
         make_run(task=task)
         make_run(status=Status.RUNNING, owner="host:1:boot")
@@ -82,6 +82,21 @@ def test_the_newest_run_of_a_task_and_the_failed_of_all_are_found_by_an_index(hi
     assert "run_by_status" in failed.explain()
     by_time = TaskRun.objects.filter(task=history, scheduled_time__lt=NOON - 20 * MINUTE)
     assert "by_time" in by_time.order_by("scheduled_time")[:20].explain()
+
+
+def test_what_failed_in_a_span_of_time_is_found_by_its_index(history, reader):
+    failed = make_run(task=history, status=Status.FAILED, moment=NOON.replace(year=2024))
+    copy(failed, 1000, moment=EARLIER[connection.vendor])
+    make_run(task=history, status=Status.FAILED)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    asked = "runs?status=FAILED&from=2025-01-01T00:00:00Z"
+    with CaptureQueriesContext(connection) as seen:
+        assert reader.get(asked).json()["count"] == 1
+    (count,) = [q["sql"] for q in seen.captured_queries if "COUNT(*)" in q["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' * (connection.vendor == 'sqlite')}{count}")
+        assert "run_ended_by_time" in str(cursor.fetchall())
 
 
 def test_what_prune_takes_is_one_range_of_its_index(history):
