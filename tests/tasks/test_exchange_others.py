@@ -120,7 +120,7 @@ def test_what_ksana_has_no_words_for_is_left_out_and_told():
 def test_a_real_crontab_is_taken_line_by_line():
     path = Path(__file__).with_name("crontab.txt")
     lines = path.read_text().splitlines()
-    assert 180 <= len(lines) <= 260
+    assert len(lines) >= 200
     said, wrong = load(path, "--format", "crontab")
     assert wrong == ""
     made = Task.objects.count()
