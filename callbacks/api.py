@@ -15,12 +15,10 @@ from callbacks.serializers import AnsweredSerializer, IdsSerializer, ReportSeria
 from cronjob.api.errors import ApiError, flat, invalid
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock, keepable
-from runs.calls import MESSAGE_MAX, shortened
 from runs.models import TaskRun
 from runs.states import FINAL, Status
 
 BYTES_MAX = 2**20
-UNREADABLE_MOST = 4096  # bytes that are kept of what could not be understood
 Understood = tuple[Report, dict[str, Any], ApiError | None]
 
 
@@ -143,12 +141,12 @@ def understood(request: Request, form: type[ReportSerializer]) -> Understood:
     try:
         values, body = read(raw, form)
     except ApiError as error:
-        beginning = raw[:UNREADABLE_MOST].decode(errors="replace")
-        return Report(problem=error.message, headers=headers, body=beginning), {}, error
+        text = raw.decode(keepable.encoding(raw), "replace")
+        return Report(problem=error.message, headers=headers, body=text), {}, error
     says = Says(values["status"])
     message = values.get("message" if says == Says.RUNNING else "error_message") or ""
     report = Report(
-        says=says, message=shortened(message, MESSAGE_MAX), progress=values.get("progress"),
+        says=says, message=message, progress=values.get("progress"),
         extend=values.get("extend") or False, headers=headers, body=body,
     )  # fmt: skip
     return report, values, None

@@ -26,6 +26,7 @@ USES_MOST = 120  # a minute, of one token
 STRANGERS_MOST = 60  # a minute, from one address
 FORGOTTEN_AT_ONCE = 200
 WORDS_MOST = 500  # of a text, that are looked at for being tokens
+UNREADABLE_MOST = 4096  # characters that are kept of what could not be understood
 WHOLE_MOST = 50  # callbacks of a run that are kept with all they brought
 EXTENSIONS_MOST = 10  # times the time that a callback has
 HEAVY = (
@@ -171,18 +172,19 @@ def progress(run: TaskRun, report: Report, message: str, *, now: datetime) -> No
 def keep(
     run: TaskRun, attempt: int, report: Report, ignored: str, *, now: datetime, secret: str
 ) -> None:
-    """As it came, but for what must not be read."""
+    """As it came, but for what must not be read: masked whole, then cut."""
     headers, body = dict(report.headers), report.body
     if ignored and AsyncCallback.objects.filter(task_run=run)[:WHOLE_MOST].count() == WHOLE_MOST:
         headers, body = {}, ""  # whoever goes on and on fills no disk
-    known = tokens_in(f"{body} {headers}", run, secret)
+    known = tokens_in(f"{ignored} {body} {headers}", run, secret)
     also = tuple(name.lower() for name in run.task.secret_headers)
     status = CallbackStatus.IGNORED if ignored else CallbackStatus.RECEIVED
+    most = None if report.says else UNREADABLE_MOST
     AsyncCallback.objects.create(
         task_run=run, task_id=run.task_id, attempt=attempt, received_at=now, status=status,
-        reason=ignored[:256],
+        reason=calls.shown(ignored, known)[:256],
         headers=calls.shown_headers(headers, also, known),
-        body=calls.shown(body, known, run.task.secret_paths),
+        body=calls.shown(body, known, run.task.secret_paths)[:most],
     )  # fmt: skip
 
 
@@ -200,10 +202,8 @@ def message_of(report: Report, run: TaskRun, secret: str) -> str:
         return ""
     name = "message" if report.says == Says.RUNNING else "error_message"
     shown = calls.shown(report.message, tokens_in(report.message, run, secret))
-    if not run.task.secret_paths:
-        return shown
     masked = json.loads(masking.body(json.dumps({name: shown}), paths=run.task.secret_paths))
-    return str(masked[name])
+    return calls.shortened(masked[name], calls.MESSAGE_MAX)
 
 
 def followed(verdict: Verdict, *, now: datetime) -> Verdict:

@@ -15,7 +15,11 @@ BEGINNING = 16_384  # characters of a body that a page shows
 class ReportSerializer(serializers.Serializer[Any]):
     """What is not known here is kept with the callback, and means nothing to us."""
 
-    status = serializers.ChoiceField(choices=[says.value for says in Says])
+    status = serializers.ChoiceField(
+        choices=[says.value for says in Says],
+        # What was sent instead may be a secret, and the reason is kept for all to read.
+        error_messages={"invalid_choice": "Must be SUCCESS, FAILED or RUNNING."},
+    )
     data = serializers.JSONField(  # type: ignore[assignment]
         required=False, allow_null=True, help_text="Anything; kept as it comes."
     )

@@ -340,7 +340,7 @@ def shown_headers(
     for name, value in values.items():
         url = masking.url(value) if name[-8:].lower() == "location" else value
         text = MASK if is_secret(name[:256], also) else shown(url, known)
-        told[shown(name[:256])] = shortened(text, HEADER_MAX)
+        told[shown(name, known)[:256]] = shortened(text, HEADER_MAX)
     return told
 
 

@@ -11,7 +11,7 @@ from callbacks.api import BYTES_MAX
 from callbacks.models import AsyncCallback, CallbackToken, Stranger
 from cronjob.lib import clock, limits
 from tests import marks
-from tests.callbacks.reports import called, given, kept, make_async, pending, post, said
+from tests.callbacks.reports import called, kept, pending, post, said
 from tests.factories import NOON, Api, make_api
 from tests.runs.engine import fresh
 
@@ -220,72 +220,6 @@ def test_ids_that_are_none_are_told_by_field(wrong):
 def test_ids_beyond_any_number_are_no_run():
     body = {"task_id": 2**70, "run_id": 2**70, "status": "SUCCESS"}
     assert said(make_api("operate").post("callbacks", body)) == (404, "NOT_FOUND")
-
-
-# --- secrets ------------------------------------------------------------------------------------
-
-
-def test_credentials_in_headers_are_masked():
-    run, token = pending(make_async(secret_headers=["X-Mine"]))
-    post(
-        token, authorization="Bearer abc", cookie="a=b", X_Api_Key="k", X_Mine="mine",
-        X_Cronjob_Callback_Token=token, X_Other=f"see {token}",
-    )  # fmt: skip
-    (row,) = AsyncCallback.objects.filter(task_run=run)
-    shown = {name: row.headers[name] for name in row.headers if name.startswith(("X-", "A", "Co"))}
-    assert shown.pop("X-Other") == "see ********"
-    assert set(shown.values()) - {"application/json", row.headers["Content-Length"]} == {"********"}
-
-
-def test_the_token_is_masked_wherever_the_target_repeats_it():
-    run, token = pending()
-    post(token, {"status": "SUCCESS", "data": {"url": f"https://x/api/v1/callbacks/{token}"}})
-    assert token not in AsyncCallback.objects.get(task_run=run).body
-
-
-def test_what_the_task_calls_secret_is_masked():
-    run, token = pending(make_async(secret_paths=["data.password", "data.rows.*.pin"]))
-    post(token, {"status": "SUCCESS", "data": {"password": "hunter2", "rows": [{"pin": 4711}]}})
-    body = AsyncCallback.objects.get(task_run=run).body
-    assert "hunter2" not in body
-    assert "4711" not in body
-
-
-def test_what_could_not_be_understood_shows_no_secret_either():
-    run, token = pending(make_async(secret_paths=["data.password"]))
-    post(token, b'{"status": "SUCCESS", "data": {"password": "hunter2"')
-    assert "hunter2" not in AsyncCallback.objects.get(task_run=run).body
-
-
-def test_the_token_is_masked_in_what_the_target_says_of_its_failure():
-    run, token = pending(retry_policy={"max_retries": 1, "retry_on_callback_failure": True})
-    trouble = f"Max retries exceeded with url: /api/v1/callbacks/{token}"
-    post(token, {"status": "RUNNING", "message": trouble})
-    assert token not in fresh(run).progress_message
-    post(token, {"status": "FAILED", "error_message": trouble})
-    assert fresh(run).error_message.startswith("Max retries exceeded")
-    assert token not in fresh(run).error_message + str(fresh(run).attempts)
-
-
-def test_a_message_that_the_task_calls_secret_is_masked():
-    run, token = pending(make_async(secret_paths=["error_message"]))
-    post(token, {"status": "FAILED", "error_message": "the pin was 4711"})
-    assert fresh(run).error_message == "********"
-
-
-def test_the_token_of_another_attempt_is_masked_too():
-    run, token = pending()
-    other = given(run)
-    body = {"status": "SUCCESS", "data": f"first told {other}", "trace": run.trace_id}
-    assert said(make_api("operate").post("callbacks", ids_of(run) | body)) == (200, "SUCCESS")
-    kept_body = AsyncCallback.objects.get(task_run=run).body
-    assert other not in kept_body
-    assert run.trace_id in kept_body  # looks like one, and is none
-    assert said(post(token)) == (200, "SUCCESS")
-
-
-def ids_of(run):
-    return {"task_id": run.task_id, "run_id": run.pk}
 
 
 # --- limits -------------------------------------------------------------------------------------
