@@ -93,7 +93,7 @@ class Outcome:
     run_id: int
     fence: int
     attempt: int
-    ok: bool = False  # a 2xx, read to its end
+    ok: bool = False  # a 2xx; of a call that is not asynchronous, read to its end
     asynchronous: bool = False
     kind: str = ""  # an ErrorKind
     message: str = ""
@@ -357,10 +357,11 @@ def outcome(call: Call, reply: http.Reply | None) -> Outcome:
     """What a reply means. There is none if the call could not be made."""
     if reply is None:
         return ended(call, kind=ErrorKind.TEMPLATE, message=call.problem)
-    if reply.cut:  # by ourselves, since nobody wanted it any more: that says nothing of the target
-        return ended(call, kind=ErrorKind.LOST, message="its scheduler broke it off", sent=True)
     code, kind, message = reply.code, reply.kind, reply.message
-    ok = not kind and code is not None and 200 <= code < 300
+    accepted = code is not None and 200 <= code < 300
+    ok = accepted and (call.asynchronous or not kind)  # its callback tells the end, not its body
+    if reply.cut and not ok:  # by ourselves, unwanted: that says nothing of the target
+        return ended(call, kind=ErrorKind.LOST, message="its scheduler broke it off", sent=True)
     if not kind and not ok:
         kind = ErrorKind.CONNECT if code is None else ErrorKind.HTTP
         message = message or (f"{code} {responses.get(code, '')}" if code else "no answer")

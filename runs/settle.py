@@ -123,9 +123,11 @@ def settle_each(answers: Sequence[Answer]) -> list[Answer]:
 
 def unkeepable(outcome: Outcome) -> Outcome:
     """What was sent and received cannot be written; that it was can be."""
+    accepted = outcome.ok and outcome.asynchronous  # and its callback will come all the same
     return replace(
-        outcome, ok=False, kind=ErrorKind.BODY, message="the database cannot keep the answer",
-        code=None, method="", url="", headers={}, body="", response_headers={}, response_body="",
+        outcome, ok=accepted, kind=ErrorKind.BODY, message="the database cannot keep the answer",
+        code=outcome.code if accepted else None, method="", url="", headers={}, body="",
+        response_headers={}, response_body="",
     )  # fmt: skip
 
 

@@ -150,6 +150,18 @@ def test_an_asynchronous_call_that_is_accepted_waits_for_its_callback(target):
     assert headers["X-Cronjob-Callback-Url"].endswith(headers["X-Cronjob-Callback-Token"])
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/half", "body"), ("/drip?bytes=9999", "timeout")], ids=["half", "drip"]
+)
+def test_an_asynchronous_call_is_accepted_though_its_body_hangs_or_breaks_off(target, path, kind):
+    run = triggered(target, path, exec_type="ASYNC", timeout_seconds=0.5, retry_policy=AGAIN)
+    with scheduling():
+        kept = until(lambda: TaskRun.objects.filter(pk=run.pk, status="CALLBACK_PENDING").first())
+    assert (kept.attempt, kept.response_code, kept.error_kind) == (1, 200, kind)
+    assert kept.response_body.startswith("x")
+    assert kept.error_message
+
+
 def test_a_scheduler_ends_the_runs_whose_callback_does_not_come(target):
     late, early = clock.now() - SECOND, clock.now() + 3600 * SECOND
     run, other = (

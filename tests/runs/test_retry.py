@@ -271,6 +271,19 @@ def test_what_we_broke_off_ourselves_says_nothing_of_the_target():
     assert (told.kind, told.ok, told.sent) == ("lost", False, True)
 
 
+@pytest.mark.parametrize(
+    "broke", [{"kind": "timeout"}, {"kind": "body"}, {"kind": "body", "cut": True}]
+)
+def test_an_asynchronous_call_is_accepted_by_its_code_whatever_becomes_of_the_body(broke):
+    later, now = call(asynchronous=True), call()
+    told = answered(202, b"par", of=later, message="no whole answer", **broke)
+    assert (told.ok, told.code, told.response_body) == (True, 202, "par")
+    assert (told.kind, told.message) == (broke["kind"], "no whole answer")
+    assert not answered(202, b"par", of=now, **broke).ok
+    assert not answered(503, b"par", of=later, **broke).ok
+    assert not answered(None, of=later, **broke).ok
+
+
 def test_what_never_became_a_reply():
     unmade = calls.outcome(call(problem="no such name", secrets=("such",)), None)
     assert (unmade.kind, unmade.message, unmade.sent) == ("template", f"no {MASK} name", False)

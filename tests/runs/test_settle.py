@@ -207,3 +207,11 @@ def test_an_answer_that_no_database_keeps_spoils_its_own_run_only():
     kept = [fresh(run).status for run in runs]
     assert kept[0] == kept[2] == "SUCCESS"
     assert kept[1] in ("FAILED", "SUCCESS")  # SQLite keeps any number
+
+
+def test_an_accepted_call_whose_answer_no_database_keeps_waits_for_its_callback():
+    make_run(task=make_task(exec_type="ASYNC"), moment=NOON - timedelta(seconds=1))
+    (run,) = claimed()
+    settle_each([(run, outcome(run, asynchronous=True, code=202, response_headers={(): ""}))])
+    assert (fresh(run).status, fresh(run).response_code) == ("CALLBACK_PENDING", 202)
+    assert fresh(run).error_message == "the database cannot keep the answer"
