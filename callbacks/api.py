@@ -1,5 +1,6 @@
 """Callbacks over REST: what a target reports, by the token of an attempt or by ids."""
 
+import json
 from io import BytesIO
 from typing import IO, Any
 
@@ -144,7 +145,7 @@ def understood(request: Request, form: type[ReportSerializer]) -> Understood:
         text = raw.decode(keepable.encoding(raw), "replace")
         return Report(problem=error.message, headers=headers, body=text), {}, error
     says = Says(values["status"])
-    message = values.get("message" if says == Says.RUNNING else "error_message") or ""
+    message = values.get("message" if says == Says.RUNNING else "error_message")
     report = Report(
         says=says, message=message, progress=values.get("progress"),
         extend=values.get("extend") or False, headers=headers, body=body,
@@ -163,8 +164,10 @@ def stream_of(request: Request) -> IO[bytes]:
 def read(raw: bytes, form: type[ReportSerializer]) -> tuple[dict[str, Any], str]:
     """The values of the report, and its text."""
     try:
-        value = keepable.loads(raw)
-        body = raw.decode(keepable.encoding(raw))
+        value = json.loads(raw, parse_constant=keepable.refuse)
+        body = raw.decode(keepable.encoding(raw), "replace")
+    except RecursionError as error:
+        raise ApiError("INVALID_JSON", "The body is nested too deeply.") from error
     except ValueError as error:
         raise ApiError("INVALID_JSON", f"The body is not JSON: {error}.") from error
     if not isinstance(value, dict):

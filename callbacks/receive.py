@@ -47,7 +47,7 @@ class Report:
 
     says: Says | None = None
     problem: str = ""
-    message: str = ""
+    message: Any = None
     progress: float | None = None
     extend: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -198,12 +198,19 @@ def tokens_in(text: str, run: TaskRun, secret: str) -> list[str]:
 
 def message_of(report: Report, run: TaskRun, secret: str) -> str:
     """What the report says in words, as far as it may be read."""
-    if not report.message:
+    if report.message in (None, ""):
         return ""
-    name = "message" if report.says == Says.RUNNING else "error_message"
-    shown = calls.shown(report.message, tokens_in(report.message, run, secret))
-    masked = json.loads(masking.body(json.dumps({name: shown}), paths=run.task.secret_paths))
-    return calls.shortened(masked[name], calls.MESSAGE_MAX)
+    said = {"message" if report.says == Says.RUNNING else "error_message": report.message}
+    for path in run.task.secret_paths:
+        said = masking.without(said, path.split("."), masking.MASK)
+    (words,) = said.values()
+    if not isinstance(words, str):
+        try:
+            words = json.dumps(words, ensure_ascii=False)
+        except RecursionError:  # what is as deep as can be read may be too deep to be written
+            words = masking.MASK
+    shown = calls.shown(words, tokens_in(words, run, secret))
+    return calls.shortened(shown, calls.MESSAGE_MAX)
 
 
 def followed(verdict: Verdict, *, now: datetime) -> Verdict:

@@ -12,6 +12,20 @@ from runs.states import Status
 BEGINNING = 16_384  # characters of a body that a page shows
 
 
+# What means nothing with another status is not looked at: it must not stand in the way of an end.
+ONLY_WITH = {
+    "error_message": Says.FAILED,
+    "progress": Says.RUNNING, "message": Says.RUNNING, "extend": Says.RUNNING,
+}  # fmt: skip
+
+
+class AnythingField(serializers.JSONField):
+    """Any JSON, as it stands."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+
 class ReportSerializer(serializers.Serializer[Any]):
     """What is not known here is kept with the callback, and means nothing to us."""
 
@@ -20,23 +34,26 @@ class ReportSerializer(serializers.Serializer[Any]):
         # What was sent instead may be a secret, and the reason is kept for all to read.
         error_messages={"invalid_choice": "Must be SUCCESS, FAILED or RUNNING."},
     )
-    data = serializers.JSONField(  # type: ignore[assignment]
+    data = AnythingField(  # type: ignore[assignment]
         required=False, allow_null=True, help_text="Anything; kept as it comes."
     )
-    error_message = fields.TextField(
-        required=False, allow_null=True, allow_blank=True, help_text="With FAILED: what went wrong."
+    error_message = AnythingField(
+        required=False, allow_null=True, help_text="With FAILED: what went wrong."
     )
     progress = fields.SecondsField(
         required=False, allow_null=True, min_value=0, max_value=1, help_text="With RUNNING: 0 to 1."
     )
-    message = fields.TextField(
-        required=False, allow_null=True, allow_blank=True, help_text="With RUNNING: a few words."
-    )
+    message = AnythingField(required=False, allow_null=True, help_text="With RUNNING: a few words.")
     extend = fields.FlagField(
         required=False,
         allow_null=True,
         help_text="With RUNNING: the deadline moves by `callback_timeout_sec`.",
     )
+
+    def to_internal_value(self, data: Any) -> Any:
+        says = data.get("status")
+        meant = {k: v for k, v in data.items() if ONLY_WITH.get(k, says) == says}
+        return super().to_internal_value(meant)
 
 
 class IdsSerializer(ReportSerializer):

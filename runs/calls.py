@@ -325,7 +325,7 @@ def shown(text: str, known: Iterable[str] = (), paths: Iterable[str] = ()) -> st
         return text  # nearly always
     text = text.replace("\x00", "")
     if paths:
-        text = masking.body(text, paths=paths)
+        text = masking.body(text, paths=paths).replace("\x00", "")  # which stood there as \u0000
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair
     for secret in known:

@@ -103,11 +103,11 @@ def body(text: str, *, paths: Iterable[str], mask: str = MASK) -> str:
         return text
     try:
         value = json.loads(text)
+        for path in paths:
+            value = without(value, path.split("."), mask)
+        return json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return mask
-    for path in paths:
-        value = without(value, path.split("."), mask)
-    return json.dumps(value, ensure_ascii=False)
 
 
 def without(value: Any, path: list[str], mask: str) -> Any:

@@ -11,7 +11,7 @@ from callbacks.api import BYTES_MAX
 from callbacks.models import AsyncCallback, CallbackToken, Stranger
 from cronjob.lib import clock, limits
 from tests import marks
-from tests.callbacks.reports import called, kept, pending, post, said
+from tests.callbacks.reports import called, kept, make_async, pending, post, said
 from tests.factories import NOON, Api, make_api
 from tests.runs.engine import fresh
 
@@ -152,16 +152,18 @@ MALFORMED = {
     "half of it": (b'{"status": "SUCC', "INVALID_JSON"),
     "no text": (b"\xff\xfe\x00", "INVALID_JSON"),
     "a form": (b"status=SUCCESS", "INVALID_JSON"),
-    "NUL": (b'{"status": "SUCCESS", "data": "\\u0000"}', "INVALID_JSON"),
-    "half a character": (b'{"status": "SUCCESS", "data": "\\ud800"}', "INVALID_JSON"),
-    "infinity": (b'{"status": "SUCCESS", "data": 1e999}', "INVALID_JSON"),
-    "an abyss": (b'{"status": "SUCCESS", "data": ' + b"[" * 9999, "INVALID_JSON"),
+    "infinity": (b'{"status": "SUCCESS", "data": Infinity}', "INVALID_JSON"),
+    "an abyss": (
+        b'{"status": "SUCCESS", "data": ' + b"[" * 9999 + b"]" * 9999 + b"}",
+        "INVALID_JSON",
+    ),
+    "half an abyss": (b'{"status": "SUCCESS", "data": ' + b"[" * 9999, "INVALID_JSON"),
     "a list": (b'[{"status": "SUCCESS"}]', "INVALID_ARGUMENT"),
     "no status": (b'{"data": 1}', "INVALID_ARGUMENT"),
     "another status": (b'{"status": "DONE"}', "INVALID_ARGUMENT"),
     "lower case": (b'{"status": "success"}', "INVALID_ARGUMENT"),
     "an internal status": (b'{"status": "CALLBACK_SUCCESS"}', "INVALID_ARGUMENT"),
-    "a message that is none": (b'{"status": "FAILED", "error_message": {}}', "INVALID_ARGUMENT"),
+    "a status that is none": (b'{"status": ["SUCCESS"]}', "INVALID_ARGUMENT"),
     "progress beyond the end": (b'{"status": "RUNNING", "progress": 1.1}', "INVALID_ARGUMENT"),
     "progress that is none": (b'{"status": "RUNNING", "progress": "half"}', "INVALID_ARGUMENT"),
     "progress that is true": (b'{"status": "RUNNING", "progress": true}', "INVALID_ARGUMENT"),
@@ -179,6 +181,48 @@ def test_what_cannot_be_understood_is_told_and_shown_and_changes_nothing(body, c
     assert (attempt, status) == (1, "IGNORED")
     assert reason == answer.json()["message"][:256]
     assert said(post(token)) == (200, "SUCCESS")
+
+
+DEEP = "[" * 500 + "1" + "]" * 500
+ODD = [
+    '{"status": "SUCCESS", "progress": 100}',
+    '{"status": "SUCCESS", "message": {"rows": 1}, "extend": "yes"}',
+    '{"status": "SUCCESS", "error_message": 0}',
+    '{"status": "SUCCESS", "data": "a\\u0000b\\ud83d"}',
+    f'{{"status": "SUCCESS", "data": {DEEP}, "error_message": {DEEP}}}',
+    '{"status": "SUCCESS", "data": 1e999}',
+    '{"status": "SUCCESS", "data": 1, "\\u0000": 2}',
+    '{"status": "FAILED", "progress": "half", "extend": 1}',
+]
+
+
+@pytest.mark.parametrize("body", ODD)
+@pytest.mark.parametrize("paths", [[], ["data.pin"]])
+def test_an_end_that_is_clear_counts_whatever_stands_beside_it(body, paths):
+    run, token = pending(make_async(secret_paths=paths))
+    assert said(post(token, body)) == (200, json.loads(body)["status"])
+    (row,) = AsyncCallback.objects.filter(task_run=run)
+    assert paths or row.body == body
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ('"a\\u0000b"', "ab"),
+        ('"a\\ud83db"', "a?b"),
+        ('["a", 1]', '["a", 1]'),
+        ('{"ü": null}', '{"ü": null}'),
+        ("0", "0"),
+        ("false", "false"),
+        (DEEP, DEEP),
+    ],
+)
+def test_what_a_target_says_of_its_failure_may_be_anything(message, shown):
+    run, token = pending(retry_policy={"max_retries": 1, "retry_on_callback_failure": True})
+    post(token, f'{{"status": "RUNNING", "message": {message}}}')
+    assert fresh(run).progress_message == shown[:256]
+    assert said(post(token, f'{{"status": "FAILED", "error_message": {message}}}')) == (200, None)
+    assert fresh(run).error_message == shown
 
 
 def test_what_is_too_large_is_refused_before_it_is_read():

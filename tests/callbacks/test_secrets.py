@@ -60,6 +60,12 @@ def test_a_message_that_the_task_calls_secret_is_masked():
     assert fresh(run).error_message == "********"
 
 
+def test_what_the_task_calls_secret_is_masked_within_a_message_that_is_no_text():
+    run, token = pending(make_async(secret_paths=["error_message.pin"]))
+    post(token, {"status": "FAILED", "error_message": {"pin": 4711, "why": "wrong"}})
+    assert fresh(run).error_message == '{"pin": "********", "why": "wrong"}'
+
+
 def test_the_token_of_another_attempt_is_masked_too():
     run, token = pending()
     other = given(run)
