@@ -62,6 +62,8 @@ class TokenView(Receiving):
             verdict = receive.with_token(known, report, now=clock.now(), secret=token)
         except Busy as busy:
             raise too_many(busy.wait) from busy
+        except TaskRun.DoesNotExist as gone:  # just now, and its tokens with it
+            raise refused(request) from gone
         return told(verdict, error)
 
     @extend_schema(exclude=True)
@@ -105,10 +107,11 @@ class IdsView(Receiving):
         report, ids, error = understood(request, IdsSerializer)
         if error:
             raise error
-        run = TaskRun.objects.filter(pk=ids["run_id"], task_id=ids["task_id"]).only("id").first()
-        if run is None:
-            raise ApiError("NOT_FOUND", "The task has no such run.")
-        return told(receive.with_ids(run, report, now=clock.now()), None)
+        try:
+            run = TaskRun.objects.only("id").get(pk=ids["run_id"], task_id=ids["task_id"])
+            return told(receive.with_ids(run, report, now=clock.now()), None)
+        except TaskRun.DoesNotExist as error:
+            raise ApiError("NOT_FOUND", "The task has no such run.") from error
 
     @extend_schema(exclude=True)
     def put(self, request: Request) -> Response:

@@ -8,12 +8,11 @@ from callbacks.models import AsyncCallback
 from cronjob.lib import clock
 from runs import standing, trigger
 from runs.calls import Outcome
-from runs.models import TaskRun
 from runs.rescue import expire, lose
 from runs.settle import settle
 from tests import marks
 from tests.callbacks.reports import called, given, kept, make_async, pending, post, said
-from tests.factories import MINUTE, NOON, SECOND, make_api, make_run
+from tests.factories import MINUTE, NOON, SECOND, make_run
 from tests.runs.engine import claimed, failed, fresh, outcome, settled
 
 pytestmark = marks.both
@@ -260,65 +259,6 @@ def test_the_next_attempt_begins_without_progress():
     post(token, FAILED)
     run = again(run)
     assert (fresh(run).progress, fresh(run).progress_message) == (None, "")
-
-
-# --- by ids -------------------------------------------------------------------------------------
-
-
-def by_ids(run, status="SUCCESS", *, api=None, **fields):
-    body = {"task_id": run.task_id, "run_id": run.pk, "status": status} | fields
-    return (api or make_api("operate")).post("callbacks", body)
-
-
-def test_whoever_may_operate_reports_by_ids():
-    run, _ = pending()
-    answer = by_ids(run)
-    assert answer.json() == {"run_id": run.pk, "final_status": "SUCCESS"}
-    assert fresh(run).status == "CALLBACK_SUCCESS"
-    assert kept(run) == [(1, "RECEIVED", "")]
-    assert said(by_ids(run, "FAILED")) == (200, "SUCCESS")
-
-
-def test_a_report_by_ids_before_our_own_answer_counts():
-    run, _ = called()
-    assert said(by_ids(run, "FAILED", error_message="x")) == (200, "FAILED")
-
-
-def test_a_run_must_be_the_one_of_the_task_that_is_named():
-    run, _ = pending()
-    assert said(by_ids(run, task_id=run.task_id + 1)) == (404, "NOT_FOUND")
-    assert said(by_ids(run, run_id=run.pk + 1)) == (404, "NOT_FOUND")
-    assert fresh(run).status == "CALLBACK_PENDING"
-
-
-def test_a_run_that_awaits_no_callback_is_an_invalid_state():
-    waiting = make_run(task=make_async())
-    assert said(by_ids(waiting)) == (409, "INVALID_STATE")
-    (calling,) = claimed_of(make_async(exec_type="SYNC"))
-    assert said(by_ids(calling)) == (409, "INVALID_STATE")
-    failing, _ = called(retry_policy=AGAIN)
-    settled(failing, failed)
-    assert said(by_ids(failing, "FAILED")) == (409, "INVALID_STATE")
-    assert said(by_ids(failing)) == (200, "SUCCESS")  # it was called, and worked after all
-
-
-def claimed_of(task):
-    TaskRun.objects.all().delete()
-    make_run(task=task, moment=NOON - SECOND)
-    return claimed()
-
-
-def test_a_missed_or_skipped_moment_is_over():
-    run = make_run(task=make_async(), status="MISSED", reason="misfire")
-    assert said(by_ids(run)) == (200, "MISSED")
-
-
-def test_a_run_that_was_called_asynchronously_just_once_awaits_its_callback():
-    run = trigger.trigger(make_async(exec_type="SYNC"), now=NOON, force_async=True)
-    (run,) = claimed()
-    settled(run, outcome, asynchronous=True)
-    assert fresh(run).callback_deadline == NOON + MINUTE
-    assert said(post(given(run))) == (200, "SUCCESS")
 
 
 # --- the sweep ----------------------------------------------------------------------------------
