@@ -18,6 +18,7 @@ from cronjob.lib.failpoints import failpoint
 from runs import calls, settle
 from runs.claim import unpark
 from runs.models import TaskRun
+from runs.shown import shortened, shown, shown_headers
 from runs.states import FINAL, Status
 
 logger = logging.getLogger(__name__)
@@ -182,9 +183,9 @@ def keep(
     most = None if report.says else UNREADABLE_MOST
     AsyncCallback.objects.create(
         task_run=run, task_id=run.task_id, attempt=attempt, received_at=now, status=status,
-        reason=calls.shown(ignored, known)[:256],
-        headers=calls.shown_headers(headers, also, known),
-        body=calls.shown(body, known, run.task.secret_paths)[:most],
+        reason=shown(ignored, known)[:256],
+        headers=shown_headers(headers, also, known),
+        body=shown(body, known, run.task.secret_paths)[:most],
     )  # fmt: skip
 
 
@@ -209,8 +210,7 @@ def message_of(report: Report, run: TaskRun, secret: str) -> str:
             words = json.dumps(words, ensure_ascii=False)
         except RecursionError:  # what is as deep as can be read may be too deep to be written
             words = masking.MASK
-    shown = calls.shown(words, tokens_in(words, run, secret))
-    return calls.shortened(shown, calls.MESSAGE_MAX)
+    return shortened(shown(words, tokens_in(words, run, secret)), calls.MESSAGE_MAX)
 
 
 def followed(verdict: Verdict, *, now: datetime) -> Verdict:

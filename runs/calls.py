@@ -5,25 +5,25 @@ import logging
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from http.client import responses
 from typing import Any, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
 from cronjob import __version__
 from cronjob.lib import http, keepable, masking, template
-from cronjob.lib.masking import MASK
 from cronjob.lib.template import Placeholder, TemplateError
 from runs import retry
 from runs.models import TaskRun
+from runs.shown import found_secrets, shortened, shown, shown_headers
 from runs.states import ErrorKind
 from tasks import rules
 from tasks.models import ExecType, OnLost, Task
@@ -33,8 +33,7 @@ logger = logging.getLogger(__name__)
 BODIED = ("POST", "PUT", "PATCH")  # an empty body of these says what the attempt is
 OURS = ("idempotency-key", "user-agent", "traceparent", "x-ksana-run-id")  # beside X-Cronjob-*
 CALLBACK = ("X-Cronjob-Callback-Url", "X-Cronjob-Callback-Token")
-SECRET_LEAST = 6  # anything shorter would be found where it is not meant
-MESSAGE_MAX, HEADER_MAX = 1024, 8192
+MESSAGE_MAX = 1024
 PHASES = ("connect_ms", "first_byte_ms", "total_ms")
 FROZEN = (
     "name", "timezone", "http_method", "target_url", "headers", "body_template",
@@ -55,7 +54,6 @@ CHARSET = re.compile(
     r"""(?i)charset\s*=\s*["']?(utf-?8|utf-(?:16|32)(?:[bl]e)?|us-ascii|iso-8859-(?:1[013-6]?|[2-9])"""
     r"""|windows-125[0-8]|koi8-[ru]|gb(?:k|2312|18030)|big5|euc-(?:jp|kr)|shift_jis)(?![\w.:-])"""
 )
-WORDS = re.compile(r"[\s=]([^\s;,=]+=*)(?=[\s;,]|$)")  # abc of "Bearer abc" and "id=abc; x=y"
 JSON = json.JSONDecoder(parse_constant=keepable.refuse, parse_int=str, parse_float=str)
 SCHEDULED, TRIGGERED = (Placeholder(name) for name in template.TIMES)
 
@@ -298,54 +296,6 @@ def in_url(text: str, name: str, *, after: str) -> str:
     if text and not text.strip("."):
         raise TemplateError(f"URL: {name} is {text[:8]}, which would lead elsewhere.")
     return quote(text, safe="")
-
-
-@lru_cache(maxsize=4096)
-def is_secret(name: str, also: tuple[str, ...]) -> bool:
-    # Our key tells a moment, and lets nobody in.
-    patterns = () if name.lower() == "idempotency-key" else masking.HEADERS
-    return masking.named(name, (*patterns, *also))
-
-
-def found_secrets(request: http.Request, also: tuple[str, ...]) -> tuple[str, ...]:
-    """The secrets of a request, to be known again if they turn up in an answer."""
-    found = [value for name, value in request.headers.items() if is_secret(name, also)]
-    found += [word for value in found for word in WORDS.findall(value)]
-    if "?" in request.url:
-        pairs = re.split("[&#]", request.url.partition("?")[2])
-        hidden = [pair.partition("=")[2] for pair in pairs if masking.pair(pair) != pair]
-        found += [*hidden, *map(unquote, hidden)]
-    known = {text for text in found if len(text) >= SECRET_LEAST and text != MASK}
-    return tuple(sorted(known, key=len, reverse=True))
-
-
-def shown(text: str, known: Iterable[str] = (), paths: Iterable[str] = ()) -> str:
-    """The text as it may be kept: without secrets, and without what no database keeps."""
-    if not known and not paths and text.isascii() and "\x00" not in text:
-        return text  # nearly always
-    text = text.replace("\x00", "")
-    if paths:
-        text = masking.body(text, paths=paths).replace("\x00", "")  # which stood there as \u0000
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair
-    for secret in known:
-        text = text.replace(secret, MASK)
-    return text
-
-
-def shown_headers(
-    values: Mapping[str, str], also: tuple[str, ...], known: Iterable[str]
-) -> dict[str, str]:
-    told = {}
-    for name, value in values.items():
-        url = masking.url(value) if name[-8:].lower() == "location" else value
-        text = MASK if is_secret(name[:256], also) else shown(url, known)
-        told[shown(name, known)[:256]] = shortened(text, HEADER_MAX)
-    return told
-
-
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def codec_of(content_type: str) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 import uuid
 from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -263,8 +264,8 @@ def test_a_value_stays_in_the_part_of_the_url_that_it_stands_in(value):
     request = sent(name=value, target_url="http://svc:80/a/{{ task_name }}/b?c={{ task_name }}&d=1")
     parts = calls.urlsplit(request.url)
     assert (parts.netloc, parts.path.count("/"), parts.query.count("&")) == ("svc:80", 3, 1)
-    assert calls.unquote(parts.path) == f"/a/{value}/b"
-    assert calls.unquote(parts.query) == f"c={value}&d=1"
+    assert unquote(parts.path) == f"/a/{value}/b"
+    assert unquote(parts.query) == f"c={value}&d=1"
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, ".", ".evil.test", "a.b", "1]"])
