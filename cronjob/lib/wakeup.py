@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from cronjob.lib.database import POSTGRESQL
 
@@ -35,12 +36,12 @@ def notify() -> None:
     for wake in _here:
         wake()
     if connection.vendor == "postgresql" and settings.CRONJOB_LISTEN_URL and limit.admits():
-        tell_others()
+        tell_others(connection)
 
 
-def tell_others() -> None:
+def tell_others(by: BaseDatabaseWrapper) -> None:
     try:
-        with connection.cursor() as cursor:
+        with by.cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, '')", [CHANNEL])
     except DatabaseError:  # the change is safe; it is found at the next poll
         logger.warning("could not wake the schedulers", exc_info=True)
@@ -61,18 +62,18 @@ class Limit:
                 self.told_at = time.monotonic()
                 return True
             if self.later is None:
-                self.later = threading.Timer(wait, self.tell)
+                own = connection.copy()  # for a thread of its own
+                own.inc_thread_sharing()
+                self.later = threading.Timer(wait, self.tell, [own])
                 self.later.daemon = True
                 self.later.start()
             return False
 
-    def tell(self) -> None:
-        """In a thread of its own, on a connection of its own."""
+    def tell(self, by: BaseDatabaseWrapper) -> None:
         with self.lock:
             self.later, self.told_at = None, time.monotonic()
-        if connection.vendor == "postgresql":
-            tell_others()
-            connection.close()
+        tell_others(by)
+        by.close()
 
 
 limit = Limit()

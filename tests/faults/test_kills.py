@@ -22,7 +22,8 @@ def test_a_random_scheduler_is_killed_every_second_and_no_moment_is_lost_or_doub
     oracle.check(world)
 
 
-def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(world):
+def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(each_world):
+    world = each_world
     (owner,) = world.started(1)
     world.plant(path="/hold", run_at=0.5)
     world.target.wait_for(1)
@@ -43,7 +44,8 @@ def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     oracle.check(world)
 
 
-def test_a_scheduler_that_slept_beyond_some_moments_adds_none(world):
+def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
+    world = each_world
     sleeper, _ = world.started(2)
     world.plant(5, end_at=7)
     until(lambda: len(world.runs()) >= 5)
@@ -54,7 +56,8 @@ def test_a_scheduler_that_slept_beyond_some_moments_adds_none(world):
     oracle.check(world)
 
 
-def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(world):
+def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(each_world):
+    world = each_world
     world.plant(run_at=0.5)
     for _ in range(4):
         begun = time.monotonic()

@@ -18,30 +18,30 @@ def done(world, number):
     return world.number("SELECT count(*) AS n FROM task_runs WHERE status = 'SUCCESS'") >= number
 
 
-def test_a_trigger_an_edit_and_an_enable_wake_it(world):
-    world.started(1, **SLOW)
+def test_a_trigger_an_edit_and_an_enable_wake_it(each_world):
+    each_world.started(1, **SLOW)
     begun = time.monotonic()
-    with world.inside():
-        (task,) = world.plant(schedule_kind="MANUAL")
+    with each_world.inside():
+        (task,) = each_world.plant(schedule_kind="MANUAL")
         trigger.trigger(task, now=clock.now())
-    until(lambda: done(world, 1), seconds=SOON, what=world.said)
-    with world.inside():
+    until(lambda: done(each_world, 1), seconds=SOON, what=each_world.said)
+    with each_world.inside():
         task.schedule_kind, task.every_seconds = "EVERY", 1
         standing.edit(task, now=clock.now())
-    until(lambda: done(world, 2), seconds=SOON, what=world.said)
-    with world.inside():
+    until(lambda: done(each_world, 2), seconds=SOON, what=each_world.said)
+    with each_world.inside():
         standing.disable(task, reason="", now=clock.now())
-    world.quiet(seconds=SOON)
-    before = world.number("SELECT count(*) AS n FROM task_runs WHERE status = 'SUCCESS'")
-    with world.inside():
+    each_world.quiet(seconds=SOON)
+    before = each_world.number("SELECT count(*) AS n FROM task_runs WHERE status = 'SUCCESS'")
+    with each_world.inside():
         standing.enable(task, now=clock.now())
-    until(lambda: done(world, before + 1), seconds=SOON, what=world.said)
+    until(lambda: done(each_world, before + 1), seconds=SOON, what=each_world.said)
     assert time.monotonic() - begun < 60
 
 
-def test_its_own_next_moment_wakes_it(world):
-    world.started(1, **SLOW)
+def test_its_own_next_moment_wakes_it(each_world):
+    each_world.started(1, **SLOW)
     begun = time.monotonic()
-    world.plant(run_at=2)
-    until(lambda: done(world, 1), seconds=SOON, what=world.said)
+    each_world.plant(run_at=2)
+    until(lambda: done(each_world, 1), seconds=SOON, what=each_world.said)
     assert time.monotonic() - begun < 60

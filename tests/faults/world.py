@@ -17,7 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.utils import load_backend
 from psycopg.rows import dict_row
 
-from cronjob.lib import clock
+from cronjob.lib import clock, wakeup
 from cronjob.lib import database as databases
 from runs import standing
 from tasks.models import Task
@@ -184,6 +184,8 @@ class World:
         try:
             with self.unblock():
                 yield
+                if later := wakeup.limit.later:  # a hint that is still to be given
+                    later.join()
         finally:
             inner.close()
             connections[DEFAULT_DB_ALIAS] = outside

@@ -58,10 +58,21 @@ def test_a_transaction_tells_once_however_much_it_changes(monkeypatch):
 
 def test_many_changes_in_a_row_are_two_hints_the_first_and_a_later_one(monkeypatch):
     later = threading.Event()
-    monkeypatch.setattr(Limit, "tell", lambda self: later.set())
+    monkeypatch.setattr(Limit, "tell", lambda self, by: later.set())
     limit = Limit()
     assert [limit.admits() for _ in range(50)] == [True] + [False] * 49
     assert later.wait(PATIENCE)
+
+
+def test_the_later_hint_reaches_whoever_listens(listening, monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(wakeup, "_here", [])
+        elsewhere.setattr(wakeup, "limit", Limit())
+        for _ in range(2):
+            make_task()
+            wakeup.schedulers()
+            assert listening.wait(PATIENCE)
+            listening.clear()
 
 
 @pytest.mark.on("sqlite")
