@@ -6,6 +6,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from cronjob.lib import wakeup
@@ -39,6 +40,8 @@ def trigger(
     """One run now, also of a disabled task; with a key, the same one for the next 24 hours."""
     if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
         raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
+    if force_async and not settings.CRONJOB_BASE_URL:
+        raise ValueError("CRONJOB_BASE_URL is not set, so no callback would find its way.")
     run = TaskRun(
         trigger=Trigger.MANUAL, scheduled_time=now,
         override_body=override_body, force_async=force_async,

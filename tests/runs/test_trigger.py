@@ -6,7 +6,7 @@ from runs import trigger
 from runs.models import TaskRun
 from runs.states import FINAL, OCCUPYING, TRANSITIONS, Status
 from tests import marks
-from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
+from tests.factories import MINUTE, NOON, SECOND, make_api, make_run, make_task
 from tests.runs.engine import claimed, fresh, settled
 
 pytestmark = marks.both
@@ -64,6 +64,16 @@ def test_under_parallel_it_runs():
 def test_jobs_and_nodes_cannot_be_forced_to_call_back(kind):
     with pytest.raises(ValueError, match="asynchronously"):
         trigger.trigger(make_task(exec_type=kind), now=NOON, force_async=True)
+
+
+def test_nothing_is_forced_to_call_back_that_would_not_know_where(settings):
+    settings.CRONJOB_BASE_URL = ""
+    task = make_task()
+    answer = make_api("operate").post(f"tasks/{task.pk}/trigger", {"force_async": True})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
+    assert "CRONJOB_BASE_URL" in answer.json()["fields"]["force_async"][0]
+    assert not TaskRun.objects.exists()
+    assert trigger.trigger(task, now=NOON).pk
 
 
 def test_a_replay_is_for_the_time_of_the_old_run_by_the_task_as_it_is_now():
