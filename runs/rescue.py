@@ -14,12 +14,13 @@ from runs.calls import Outcome
 from runs.claim import unpark
 from runs.executor import Key
 from runs.models import Process, TaskRun
-from runs.settle import settle
+from runs.settle import settle, tell
 from runs.states import ErrorKind, Status
 
 logger = logging.getLogger(__name__)
 
 NEEDED = ("id", "task_id", "status", "fence", "attempt", "trigger")  # for a transition
+TOLD = ("task__name", "status", "attempt", "trace_id", "request_url", "timings")  # of a sweep
 FORGOTTEN = timedelta(seconds=5)  # a claim whose answer was lost shows up after this
 
 
@@ -63,12 +64,12 @@ def expire(now: datetime) -> int:
     late = TaskRun.objects.filter(callback_deadline__lte=now)
     with transaction.atomic():
         # Whoever holds one is reporting on it, or asking for more time: that may well count.
-        locked = late.select_for_update(skip_locked=True, no_key=True)
-        oldest = locked.order_by("callback_deadline", "id").values_list("pk", "task_id")
+        locked = late.select_for_update(of=("self",), skip_locked=True, no_key=True)
+        oldest = locked.select_related("task").only(*TOLD).order_by("callback_deadline", "id")
         found = list(oldest[: settings.CRONJOB_BATCH_MAX])
         if not found:
             return 0
-        still = late.filter(pk__in=[pk for pk, _ in found], status=Status.CALLBACK_PENDING)
+        still = late.filter(pk__in=[run.pk for run in found], status=Status.CALLBACK_PENDING)
         ended = still.update(
             status=Status.FAILED_TIMEOUT, end_time=now, updated_at=now, callback_deadline=None,
             slot=None, template=None,  # which holds secrets
@@ -76,7 +77,10 @@ def expire(now: datetime) -> int:
         )  # fmt: skip
     failpoint("expire.committed")
     metrics.count("cronjob_run_total", Status.FAILED_TIMEOUT, by=ended)
-    unpark({task for _, task in found}, now)
+    unpark({run.task_id for run in found}, now)
+    for run in found:
+        run.status, run.error_message = Status.FAILED_TIMEOUT, message
+        tell(run, settled=True)
     return ended
 
 
