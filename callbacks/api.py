@@ -190,4 +190,7 @@ def told(verdict: Verdict, error: ApiError | None) -> Response:
         raise ApiError(verdict.code, verdict.ignored)
     run, status = verdict.run, verdict.run.status
     status = Status.SUCCESS if status == Status.CALLBACK_SUCCESS else status
-    return Response({"run_id": run.pk, "final_status": status if run.status in FINAL else None})
+    answer = {"run_id": run.pk, "final_status": status if run.status in FINAL else None}
+    if status in (Status.RUNNING, Status.CALLBACK_PENDING):  # so that who asks for time knows
+        answer["callback_deadline"] = clock.text(run.callback_deadline)
+    return Response(answer)

@@ -219,8 +219,10 @@ def followed(verdict: Verdict, *, now: datetime) -> Verdict:
     if verdict.ignored or run.status in (Status.RUNNING, Status.CALLBACK_PENDING):
         return verdict
     try:
-        if run.status == Status.RETRYING or unpark([run.task_id], now):
+        if run.status == Status.RETRYING:
             wakeup.schedulers()
+        else:
+            unpark([run.task_id], now)  # which tells them itself
     except DatabaseError:  # the report counts all the same, and a sweep does the rest
         logger.warning("nobody was let into the slot of run %s", run.pk, exc_info=True)
     extra = {

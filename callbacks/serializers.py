@@ -68,6 +68,10 @@ class AnsweredSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="CALLBACK_SUCCESS is told as SUCCESS; null: the run goes on.",
     )
+    callback_deadline = fields.TimeField(
+        required=False, allow_null=True,
+        help_text="Of progress: until when the end is awaited; null before the call is accepted.",
+    )  # fmt: skip
 
 
 class CallbackSerializer(serializers.Serializer[AsyncCallback]):

@@ -4,12 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from callbacks import receive
 from callbacks.models import AsyncCallback
 from cronjob.lib import clock
 from runs import standing, trigger
 from runs.calls import Outcome
 from runs.rescue import expire, lose
 from runs.settle import settle
+from tasks.models import Task
 from tests import marks
 from tests.callbacks.reports import called, given, kept, make_async, pending, post, said
 from tests.factories import MINUTE, NOON, SECOND, make_run
@@ -91,6 +93,36 @@ def test_the_slot_is_free_at_once_for_whoever_waits_for_it():
     assert fresh(waiting).ready_at is not None
 
 
+@pytest.fixture
+def wakes(monkeypatch):
+    """How often the schedulers were told of something."""
+    told = []
+    monkeypatch.setattr(receive.wakeup, "schedulers", lambda: told.append(1))
+    return told
+
+
+def test_schedulers_hear_of_a_failure_that_is_tried_again(wakes):
+    _, token = pending(retry_policy=AGAIN | {"retry_on_callback_failure": True})
+    post(token, FAILED)
+    assert len(wakes) == 1
+
+
+def test_schedulers_hear_of_a_slot_that_somebody_may_have_now(wakes):
+    task = make_async(max_concurrency=1)
+    _, token = pending(task)
+    make_run(task=task, moment=NOON)
+    assert claimed() == []
+    post(token)
+    assert len(wakes) == 1
+
+
+def test_schedulers_hear_nothing_of_a_report_that_nobody_waits_for(wakes):
+    _, token = pending()
+    for says in ("RUNNING", "SUCCESS", "FAILED"):
+        post(token, {"status": says})
+    assert wakes == []
+
+
 # --- before our own answer ----------------------------------------------------------------------
 
 
@@ -103,6 +135,17 @@ def test_a_success_before_our_own_answer_counts_and_what_was_sent_is_kept_all_th
     now = fresh(run)
     assert (now.status, now.end_time) == ("CALLBACK_SUCCESS", ended.end_time)
     assert (now.response_code, now.request_method, now.callback_deadline) == (202, "PUT", None)
+
+
+@pytest.mark.parametrize("says", ["SUCCESS", "FAILED"])
+def test_an_end_before_our_own_answer_shows_nothing_of_the_attempt_before(says):
+    run, _ = called(retry_policy=AGAIN)
+    settled(run, failed, response_body="busy", response_headers={"X": "1"}, timings={"total_ms": 1})
+    assert fresh(run).response_code == 503
+    post(given(again(run)), {"status": says})
+    run = fresh(run)
+    assert (run.response_code, run.response_body, run.response_headers) == (None, "", {})
+    assert (run.request_method, run.timings) == ("", {})
 
 
 def test_a_failure_before_our_own_answer_counts():
@@ -246,6 +289,25 @@ def test_progress_that_asks_for_it_moves_the_deadline_by_the_time_a_callback_has
         assert moved == min(number, 9) * MINUTE  # ten times a minute in all, and no more
 
 
+def test_more_time_is_never_less_though_the_task_allows_less_by_now():
+    run, token = pending()
+    Task.objects.filter(pk=run.task_id).update(callback_timeout_sec=1)
+    assert said(post(token, {"status": "RUNNING", "extend": True})) == (200, None)
+    assert fresh(run).callback_deadline == run.callback_deadline
+
+
+def test_progress_is_told_until_when_its_end_is_awaited():
+    run, token = called()
+    more = {"status": "RUNNING", "extend": True}
+    told = {"run_id": run.pk, "final_status": None}
+    assert post(token, more).json() == told | {"callback_deadline": None}  # and nothing was moved
+    settled(run, outcome, asynchronous=True)
+    assert post(token, {"status": "RUNNING"}).json() == told | {
+        "callback_deadline": "2026-01-01T12:01:00Z"
+    }
+    assert post(token, more).json()["callback_deadline"] == "2026-01-01T12:02:00Z"
+
+
 def test_a_run_that_asked_for_more_time_is_not_ended_at_its_old_deadline():
     _run, token = pending()
     post(token, {"status": "RUNNING", "extend": True})
@@ -264,7 +326,7 @@ def test_the_next_attempt_begins_without_progress():
 # --- the sweep ----------------------------------------------------------------------------------
 
 
-def test_the_sweep_ends_what_is_late_and_frees_its_slot():
+def test_the_sweep_ends_what_is_late_says_so_and_frees_its_slot(caplog):
     task = make_async(max_concurrency=1)
     run, _ = pending(task)
     waiting = make_run(task=task, moment=NOON)
@@ -274,6 +336,9 @@ def test_the_sweep_ends_what_is_late_and_frees_its_slot():
     run = fresh(run)
     assert (run.status, run.error_kind, run.slot) == ("FAILED_TIMEOUT", "callback", None)
     assert run.reason == "no callback came in time"
+    (line,) = [record for record in caplog.records if record.action == "settle"][1:]
+    told = (line.run_id, line.status, line.trace_id, line.err)
+    assert told == (run.pk, "FAILED_TIMEOUT", run.trace_id, "no callback came in time")
     assert fresh(waiting).ready_at is not None
     assert AsyncCallback.objects.count() == 0
 
