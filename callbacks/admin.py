@@ -1,23 +1,37 @@
 """Callbacks in the console: every report that came in, counted or not."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.db.models.functions import Substr
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
 from callbacks.models import AsyncCallback
+from callbacks.serializers import BEGINNING
 from cronjob.console import base
 from runs.admin import TaskRunAdmin, tasks_named
+from runs.calls import shortened
 from runs.models import TaskRun
 
 
 class CallbackInline(base.ReadOnlyInline):
     model = AsyncCallback
-    fields = (("state", "attempt", "received_at"), "reason", "body", "headers")
-    readonly_fields = ("state",)
-    ordering = ("id",)
+    fields = (("state", "attempt", "received_at"), "reason", "shown_body", "headers")
+    readonly_fields = ("state", "shown_body")
+    ordering = ("-status", "id")  # what ended the run is on the first page
     verbose_name_plural = "callbacks"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AsyncCallback]:
+        """No more than the beginnings of bodies: twenty of them may be twenty megabytes."""
+        beginning = Substr("body", 1, BEGINNING + 1)
+        return super().get_queryset(request).defer("body").annotate(beginning=beginning)
+
+    @base.display(description="Body")
+    def shown_body(self, callback: Any) -> str:
+        return shortened(callback.beginning, BEGINNING)
 
     @base.display(description="Status", label=base.COLORS)
     def state(self, callback: AsyncCallback) -> str:

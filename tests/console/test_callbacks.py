@@ -3,8 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from callbacks.models import AsyncCallback
+from callbacks.serializers import BEGINNING
 from cronjob.lib import clock
 from runs.models import TaskRun
 from tests import marks
@@ -63,6 +66,29 @@ def test_a_page_of_very_many_callbacks_shows_some_of_them(viewer, django_assert_
     assert "reason 40;" not in text
 
 
+def test_the_page_of_a_run_shows_the_callback_that_ended_it_however_many_came_before(viewer):
+    run, token = pending()
+    for _ in range(25):
+        post(token, {"status": "DONE"})
+    post(token, {"status": "SUCCESS", "data": {"rows": 42}})
+    text = page_of(viewer, run)
+    assert '"rows": 42' in text
+    assert text.index("RECEIVED") < text.index("IGNORED")
+
+
+def test_the_page_of_a_run_loads_no_more_than_the_beginning_of_a_body(viewer):
+    run, token = pending()
+    post(token, {"status": "SUCCESS", "data": "x" * BEGINNING + "the end"})
+    with CaptureQueriesContext(connection) as asked:
+        text = page_of(viewer, run)
+    assert "xxx…" in text
+    assert "the end" not in text
+    named = '"async_callbacks"."body"'
+    (sql,) = [query["sql"] for query in asked if named in query["sql"]]
+    assert sql.count(named) == 1
+    assert str(BEGINNING + 1) in sql
+
+
 def listed(browser, query):
     answer = browser.get(f"{place(AsyncCallback)}?{query}")
     return sorted(row.task_run_id for row in answer.context["cl"].result_list)
@@ -88,6 +114,9 @@ def test_the_list_is_found_by_run_task_and_status(viewer, two):
     assert listed(viewer, "q=mai") == [first]
     assert listed(viewer, "q=" + "9" * 30) == []
     assert listed(viewer, "status__exact=IGNORED") == [second]
+    assert listed(viewer, f"task_run={first}") == [first]
+    task = TaskRun.objects.get(pk=second).task_id
+    assert listed(viewer, f"task={task}") == [second]
 
 
 def test_what_a_target_sends_is_shown_as_text(viewer):
