@@ -176,13 +176,13 @@ class Told:
     final: str | None
 
 
-def report(token, says, **fields):
-    """Posts, once; that it could not be written would be a report that is lost."""
+def report(token, says, *, api=None, **fields):
+    """Posts, once, by ids if there is no token; what is not written would be a report lost."""
     mark = next(marks)
     body = {"status": says, "data": mark, "error_message": "no disk"} | fields
 
     def work():
-        return Told(mark, says, *said(post(token, body)))
+        return Told(mark, says, *said(post(token, body, api=api)))
 
     return work
 

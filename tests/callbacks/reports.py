@@ -38,7 +38,8 @@ def pending(task=None, *, now=NOON, **fields):
 
 def post(token, body=None, *, api=None, method="POST", **headers):
     body = {"status": "SUCCESS"} if body is None else body
-    return (api or Api()).call(method, f"callbacks/{token}", body, **headers)
+    path = f"callbacks/{token}" if token else "callbacks"
+    return (api or Api()).call(method, path, body, **headers)
 
 
 def said(answer):

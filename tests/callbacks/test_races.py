@@ -23,7 +23,7 @@ from tests.callbacks.racing import (
     running,
 )
 from tests.callbacks.reports import given, kept
-from tests.factories import MINUTE, NOON, SECOND, make_run
+from tests.factories import MINUTE, NOON, SECOND, make_api, make_run
 from tests.runs.engine import claimed, failed, fresh, outcome, settled
 
 pytestmark = marks.committing
@@ -44,9 +44,8 @@ def race(request, record_property, transactional_db):
 def answered(run, code):
     """Our own answer comes."""
     run = copy(run)
-    if code == 202:
-        return patient(settled, run, outcome, asynchronous=True, code=code)
-    return patient(settled, run, failed, code=code)
+    what = outcome if code == 202 else failed
+    return patient(settled, run, what, asynchronous=True, code=code)
 
 
 # --- our own answer -----------------------------------------------------------------------------
@@ -71,6 +70,19 @@ def test_a_report_and_our_own_503_leave_the_end_of_who_came_first(race, says):
         run = race.checked(run, token, told)
         assert run.status == (Status.FAILED if ours else STORED[says])
         assert run.error_kind == ("http" if ours else "callback" if says == "FAILED" else "")
+
+
+@pytest.mark.parametrize("code", [202, 503])
+def test_a_failure_that_is_tried_again_and_our_own_answer_are_one_try_between_them(race, code):
+    for run, token in race.rounds(running, retry_policy=REPORTED_TOO):
+        told, ours = race(report(token, "FAILED"), answered(run, code))
+        race.came_first("answer", ours)
+        run = race.checked(run, token, told)
+        failed_by_itself = ours and code == 503
+        assert (run.status, told.final) == (Status.RETRYING, "GONE" if failed_by_itself else None)
+        (entry,) = run.attempts
+        assert entry["error_kind"] == ("http" if failed_by_itself else "callback")
+        assert run.response_code == code
 
 
 # --- the sweep ----------------------------------------------------------------------------------
@@ -127,6 +139,16 @@ def test_of_two_attempts_that_end_differently_the_first_to_report_holds(race):
         told = race(report(first, "SUCCESS"), report(second, "FAILED"))
         run = race.checked(run, second, *told)
         race.came_first("other report", run.status == Status.FAILED)
+        assert [STORED[one.final] for one in told] == [run.status, run.status]
+
+
+def test_of_a_report_by_token_and_one_by_ids_the_first_holds(race):
+    api = make_api("operate")
+    for run, token in race.rounds(running, pending):
+        ids = {"task_id": run.task_id, "run_id": run.pk}
+        told = race(report(token, "SUCCESS"), report("", "FAILED", api=api, **ids))
+        run = race.checked(run, token, *told)
+        race.came_first("report by ids", run.status == Status.FAILED)
         assert [STORED[one.final] for one in told] == [run.status, run.status]
 
 
