@@ -1,6 +1,9 @@
 """Callbacks that come too early, twice, at the deadline, late, or while somebody dies."""
 
 import signal
+import threading
+import time
+from datetime import timedelta
 
 import pytest
 import requests
@@ -12,6 +15,8 @@ from tests.faults.world import NEVER, until
 pytestmark = pytest.mark.faults
 
 MANY = 20
+ABOUT = 0.005  # seconds before and after a deadline
+TIMES_MOST = 6  # so often, until some came before and some after it
 ASYNC = {"exec_type": "ASYNC", "http_method": "POST", "timeout_seconds": 60}
 
 
@@ -67,29 +72,62 @@ def test_two_reports_at_once_have_one_outcome_and_both_are_told_it(served):
     oracle.check(served)
 
 
-def test_a_report_at_the_deadline_is_told_what_holds_for_ever(served, chance):
-    urls = called(served, MANY, callback_timeout_sec=2)
-    pending(served, MANY)
-    deadlines = {run["id"]: run["callback_deadline"] for run in served.runs()}
-    (now,) = served.rows("SELECT max(updated_at) AS at FROM task_runs")
+def at_their_deadlines(world, *, lead, chance):
+    """Each run that waits is reported on about when its time is over; what was told."""
+    urls = {int(r.headers["X-Cronjob-Run-Id"]): url_of(r) for r in world.target.requests}
+    waiting = world.runs("status = 'CALLBACK_PENDING'")
+    about = [ABOUT * (2 * n / (MANY - 1) - 1) for n in range(MANY)]
+    chance.shuffle(about)
     told = {}
-    for run, url in sorted(urls.items(), key=lambda pair: deadlines[pair[0]]):
-        NEVER.wait(max(0.0, (deadlines[run] - now["at"]).total_seconds() - 2) / MANY)
-        told[run] = report(url, SUCCESS)
-        NEVER.wait(chance.random() * 2 / MANY)
-    served.quiet()
-    names = {"CALLBACK_SUCCESS": "SUCCESS"}
-    assert told == {run: (200, names.get(s, s)) for run, s in statuses(served).items()}
-    assert len(kept(served)) == MANY
+
+    def send(run, at):
+        NEVER.wait(max(0.0, at - time.time()))
+        told[run["id"]] = report(urls[run["id"]], SUCCESS)
+
+    whens = [run["callback_deadline"].timestamp() for run in waiting]
+    each = zip(waiting, whens, about, strict=True)
+    threads = [threading.Thread(target=send, args=(run, at + o - lead)) for run, at, o in each]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def test_a_report_at_the_deadline_is_told_what_holds_for_ever(served, chance):
+    served.started(1, **served.known)
+    names, lead, seen = {"CALLBACK_SUCCESS": "SUCCESS"}, ABOUT, set()
+    for number in range(1, TIMES_MOST + 1):
+        for place in range(MANY):  # one after the other, so that each has its own moment
+            served.plant(run_at=1 + place / 20, callback_timeout_sec=3, **ASYNC)
+        pending(served, MANY)
+        told = at_their_deadlines(served, lead=lead, chance=chance)
+        served.quiet()
+        stored = {run: (200, names.get(s, s)) for run, s in statuses(served).items() if run in told}
+        assert told == stored
+        assert len(kept(served)) == number * MANY
+        found = {status for _, status in told.values()}
+        seen |= found
+        if seen == {"SUCCESS", "FAILED_TIMEOUT"}:
+            break
+        lead += ABOUT if found == {"FAILED_TIMEOUT"} else -ABOUT  # they came too late, or too early
+    assert seen == {"SUCCESS", "FAILED_TIMEOUT"}
     oracle.check(served)
 
 
 def test_a_late_report_is_told_that_it_is_late_and_a_wrong_one_nothing(served):
-    urls = called(served, MANY, callback_timeout_sec=1)
+    served.known |= {"CRONJOB_POLL_SECONDS": "60"}  # nobody has to look in between
+    served.plant(MANY, run_at=4, callback_timeout_sec=3, **ASYNC)
+    served.started(1, **served.known)
+    pending(served, MANY)
+    deadlines = {run["id"]: run["callback_deadline"] for run in served.runs()}
     served.quiet()
     assert {*statuses(served).values()} == {"FAILED_TIMEOUT"}
-    assert {report(url, SUCCESS) for url in urls.values()} == {(200, "FAILED_TIMEOUT")}
-    wrong = [url[:-1] + ("0" if url[-1] != "0" else "1") for url in urls.values()]
+    late = [run["end_time"] - deadlines[run["id"]] for run in served.runs()]
+    assert timedelta(0) <= min(late) <= max(late) <= timedelta(seconds=2)
+    urls = [url_of(request) for request in served.target.requests]
+    assert {report(url, SUCCESS) for url in urls} == {(200, "FAILED_TIMEOUT")}
+    wrong = [url[:-1] + ("0" if url[-1] != "0" else "1") for url in urls]
     assert {report(url, SUCCESS) for url in wrong} == {(404, "NOT_FOUND")}
     assert kept(served) == ["IGNORED"] * MANY
     oracle.check(served)
