@@ -128,6 +128,45 @@ class Moment(TypedDict):
     note: str | None
 
 
+class Change(TypedDict):
+    """One step in the log of a task."""
+
+    id: int
+    at: str
+    who: str
+    verb: str
+    reason: str
+    version: int
+    changes: dict[str, dict[str, Any]]
+
+
+class Done(TypedDict):
+    id: int
+    outcome: str
+    detail: str
+    run_id: int | None
+
+
+class BulkDone(TypedDict):
+    """What was done to the rows of one answer, or would be."""
+
+    action: str
+    dry_run: bool
+    matched: int
+    total: int
+    total_capped: bool
+    changed: int
+    results: list[Done]
+    next_after_id: int | None
+
+
+class Paused(TypedDict):
+    tag: str
+    reason: str
+    until: str | None
+    created_at: str
+
+
 class CronjobError(Exception):
     """What the server refused, and why."""
 
@@ -203,6 +242,33 @@ class Client:
         """Why the task ran or did not run then."""
         return cast(dict[str, Any], self.call("GET", f"tasks/{id}/explain", query={"at": at}))
 
+    def changes(self, id: int) -> Iterator[Change]:
+        """Who changed what of the task, the newest first."""
+        return cast(Iterator[Change], self.pages(f"tasks/{id}/changes", {}))
+
+    def restore(self, id: int, version: int) -> Task:
+        """Make the task what it was in an earlier version."""
+        return cast(Task, self.call("POST", f"tasks/{id}/restore", {"version": version}))
+
+    def bulk_tasks(self, action: str, filter: dict[str, Any], **how: Any) -> list[BulkDone]:
+        """One verb for all tasks that the filter matches, however many answers that takes.
+
+        With `dry_run=True` only what it would do.
+        """
+        return self.bulk("tasks/bulk", {"action": action, "filter": filter} | how)
+
+    def pause(self, *, tag: str = "", reason: str = "", until: str | None = None) -> Paused:
+        """Nothing fires until it is resumed, or nothing of the tag."""
+        body = {"tag": tag, "reason": reason, "until": until}
+        return cast(Paused, self.call("POST", "pause", body))
+
+    def pauses(self) -> list[Paused]:
+        return cast(list[Paused], self.call("GET", "pause")["pauses"])
+
+    def resume(self, *, tag: str | None = None) -> bool:
+        """End the pause of a tag, or every pause; whether there was one."""
+        return bool(self.call("POST", "resume", {} if tag is None else {"tag": tag})["resumed"])
+
     # --- runs ---------------------------------------------------------------------------------
 
     def trigger(
@@ -241,7 +307,7 @@ class Client:
             pause = min(pause * 1.5, LOOK_SECONDS[1])
 
     def runs(self, *, task: int | None = None, **filters: Any) -> Iterator[RunRow]:
-        """Every run that the filters match, the newest first, page by page."""
+        """Every run that the filters match, the newest first; `from_`, since `from` is a word."""
         path = "runs" if task is None else f"tasks/{task}/runs"
         return cast(Iterator[RunRow], self.pages(path, filters))
 
@@ -251,13 +317,27 @@ class Client:
     def cancel(self, run: int, *, reason: str = "") -> None:
         self.call("POST", f"runs/{run}/cancel", {"reason": reason} if reason else {})
 
+    def bulk_runs(self, action: str, filter: dict[str, Any], **how: Any) -> list[BulkDone]:
+        """Cancel or replay all runs that the filter matches."""
+        return self.bulk("runs/bulk", {"action": action, "filter": filter} | how)
+
     def callbacks(self, run: int) -> Iterator[dict[str, Any]]:
         return self.pages(f"runs/{run}/callbacks", {})
 
     # --- how it is done -----------------------------------------------------------------------
 
+    def bulk(self, path: str, body: dict[str, Any]) -> list[BulkDone]:
+        """So many rows an answer, until there are no more."""
+        done: list[BulkDone] = []
+        after: int | None = 0
+        while after is not None:
+            done.append(self.call("POST", path, body | {"after_id": after}))
+            after = done[-1]["next_after_id"]
+        return done
+
     def pages(self, path: str, filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        query: dict[str, Any] | None = {"page_size": 200} | filters
+        named = {name.removesuffix("_"): value for name, value in filters.items()}
+        query: dict[str, Any] | None = {"page_size": 200} | named
         while path:
             page = self.call("GET", path, query=query)
             yield from page["results"]
@@ -275,7 +355,7 @@ class Client:
                 answer = self.session.request(
                     method, url, json=body, params=query, headers=headers, timeout=self.timeout
                 )
-            except requests.ConnectionError:
+            except (requests.ConnectionError, requests.ReadTimeout):
                 if not tries_left:
                     raise
             else:

@@ -2,17 +2,19 @@
 
 import json
 import subprocess
+import threading
 
 import pytest
 import requests
 
 from cronjob import client as clients
+from cronjob.api.bulk import BulkDoneSerializer, DoneSerializer
 from cronjob.client import Client, CronjobError, StillRunning
-from runs.serializers import RunRowSerializer, RunSerializer
+from runs.serializers import PausedSerializer, RunRowSerializer, RunSerializer
 from runs.states import FINAL
-from tasks.serializers import TaskSerializer
+from tasks.serializers import ChangeSerializer, TaskSerializer
 from tests.processes import origin, up
-from tests.target import Target
+from tests.target import Answer, Target
 
 pytestmark = pytest.mark.faults
 
@@ -42,6 +44,10 @@ def test_the_types_are_those_of_the_api():
         (clients.Task, TaskSerializer),
         (clients.RunRow, RunRowSerializer),
         (clients.Run, RunSerializer),
+        (clients.Change, ChangeSerializer),
+        (clients.Done, DoneSerializer),
+        (clients.BulkDone, BulkDoneSerializer),
+        (clients.Paused, PausedSerializer),
     ):
         assert set(typed.__annotations__) == set(told().get_fields()), typed
 
@@ -90,6 +96,68 @@ def test_lists_go_on_to_their_end(client):
     assert client.next(listed[1]["id"]) == []
     assert len(client.preview(every="5m", count=3)) == 3
     assert client.explain(listed[1]["id"], "2020-01-01T00:00:00Z")["verdict"] == "NOT_YET_MADE"
+
+
+def test_many_are_changed_at_once_and_the_log_tells_of_each(client):
+    made = [
+        client.create_task(name=f"many {n}", every="1h", target_url="http://127.0.0.1:9/")["id"]
+        for n in range(3)
+    ]
+    (asked,) = client.bulk_tasks("disable", {"name": "many"}, dry_run=True)
+    assert (asked["changed"], asked["total"]) == (3, 3)
+    (done,) = client.bulk_tasks("disable", {"name": "many"}, reason="deploy")
+    assert [row["id"] for row in done["results"]] == made
+    newest, *_ = client.changes(made[0])
+    assert (newest["verb"], newest["reason"]) == ("DISABLE", "deploy")
+    client.update_task(made[0], description="new")
+    assert client.restore(made[0], 1)["description"] == ""
+    runs = [client.trigger(task) for task in made]
+    assert [client.wait(run)["status"] for run in runs] == ["FAILED"] * 3
+    (done,) = client.bulk_runs("replay", {"ids": runs})
+    assert done["changed"] == 3
+
+
+def test_runs_are_listed_from_a_time_on(client, target):
+    task = client.create_task(
+        name="listed", schedule_kind="MANUAL", target_url=target.url("/status/200")
+    )
+    run = client.trigger_and_wait(task["id"])
+    assert [row["id"] for row in client.runs(task=task["id"], from_="2020-01-01T00:00:00Z")] == [
+        run["id"]
+    ]
+    assert list(client.runs(task=task["id"], from_="2999-01-01T00:00:00Z")) == []
+
+
+def test_firing_is_paused_and_resumed(client):
+    assert client.pause(tag="nightly", reason="deploy")["tag"] == "nightly"
+    assert [pause["reason"] for pause in client.pauses()] == ["deploy"]
+    assert (client.resume(tag="nightly"), client.resume()) == (True, False)
+
+
+def test_what_can_do_no_harm_is_asked_again_when_no_answer_comes():
+    with Target() as deaf, Client(deaf.url(""), "k", timeout=0.2) as client:
+        deaf.answers("/api/v1/tasks/1", second_time(b'{"id": 1}'))
+        assert client.task(1) == {"id": 1}
+        asked = "/api/v1/tasks/1/trigger"
+        deaf.answers(asked, second_time(b'{"run_id": 7}'))
+        assert client.trigger(1) == 7
+        keys = [r.headers["Idempotency-Key"] for r in deaf.requests if r.path == asked]
+        assert (len(keys), len(set(keys))) == (2, 1)
+        deaf.answers("/api/v1/tasks/2", second_time(b"{}"))
+        with pytest.raises(requests.ReadTimeout):
+            client.delete_task(2)
+
+
+def second_time(body):
+    """The first request is not answered before there is another."""
+    seen, again = [], threading.Event()
+
+    def handler(request):
+        seen.append(request)
+        again.wait(2) if len(seen) == 1 else again.set()
+        return Answer(body=body)
+
+    return handler
 
 
 # The quick check of the service's first document, one curl after another, each with the key.
