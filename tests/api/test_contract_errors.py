@@ -4,12 +4,14 @@ import uuid
 
 import pytest
 
+from callbacks.models import AsyncCallback
 from runs.models import TaskRun
+from tasks.changes import Verb, note
 from tests import marks
 from tests.api.contract import LEAST, refused, said
 from tests.api.test_contract_runs import REPORT, retried
 from tests.callbacks.reports import make_async, pending, post
-from tests.factories import Api, make_api, make_key, make_run, make_task
+from tests.factories import NOON, Api, make_api, make_key, make_run, make_task
 
 pytestmark = marks.both
 
@@ -196,7 +198,8 @@ READ = [
     ("GET", path, None)
     for path in (
         "/api/v1/", "tasks", "tasks/{task}", "tasks/{task}/runs", "tasks/{task}/next",
-        "runs", "runs/{over}", "runs/{over}/callbacks", "callbacks",
+        "tasks/{task}/changes", "tasks/{task}/explain?at=2026-01-01T12:00:00Z", "pause",
+        "runs", "runs/{over}", "runs/{over}/callbacks", "callbacks", "callbacks/{callback}",
         "/jobs", "/jobs/{uuid}", "/api/schema/", "/api/docs/",
     )
 ]  # fmt: skip
@@ -208,13 +211,17 @@ OPERATE = [
     ("POST", "callbacks", {"task_id": 4711, "run_id": 4711, "status": "SUCCESS"}),
     ("POST", "/jobs/{uuid}/run-now", {}), ("POST", "/jobs/{uuid}/pause", {}),
     ("POST", "/jobs/{uuid}/resume", {}),
+    ("POST", "tasks/bulk", {"filter": {"name": "none"}, "action": "disable"}),
+    ("POST", "runs/bulk", {"filter": {"status": "TIMEOUT"}, "action": "replay"}),
 ]  # fmt: skip
 WRITE = [
     ("POST", "tasks", LEAST), ("PUT", "tasks/{task}", LEAST | {"name": "b"}),
     ("PATCH", "tasks/{task}", {"description": "c"}),
     ("POST", "/jobs", {"name": "j", "http": {"url": "http://svc/"},
                        "schedule": {"kind": "every", "every": "5m"}}),
-    ("PATCH", "/jobs/{uuid}", {"timeout": "3s"}), ("DELETE", "tasks/{task}", None),
+    ("PATCH", "/jobs/{uuid}", {"timeout": "3s"}),
+    ("POST", "tasks/bulk", {"filter": {"name": "none"}, "action": "delete"}),
+    ("POST", "tasks/{task}/restore", {"version": 1}), ("DELETE", "tasks/{task}", None),
 ]  # fmt: skip
 
 
@@ -228,9 +235,12 @@ WRITE = [
 def test_a_scope_opens_what_the_document_says_and_nothing_else(scope, may):
     api = make_api(scope)
     task = make_task(concurrency_policy="PARALLEL")
+    note(task, Verb.CREATE, by="key ci", now=NOON)
+    over = make_run(task=task, status="FAILED")
+    callback = AsyncCallback.objects.create(task_run=over, received_at=NOON, status="IGNORED")
     known = {
-        "task": task.pk, "uuid": task.uuid, "run": make_run(task=task).pk,
-        "over": make_run(task=task, status="FAILED").pk,
+        "task": task.pk, "uuid": task.uuid, "run": make_run(task=task).pk, "over": over.pk,
+        "callback": callback.pk,
     }  # fmt: skip
     for method, path, body in READ + OPERATE + WRITE:
         answer = api.call(method, path.format(**known), body)
@@ -242,7 +252,7 @@ def test_a_scope_opens_what_the_document_says_and_nothing_else(scope, may):
 
 def test_without_a_key_nothing_opens_but_what_is_named(db):
     task = make_task()
-    known = {"task": task.pk, "uuid": task.uuid, "run": 1, "over": 1}
+    known = {"task": task.pk, "uuid": task.uuid, "run": 1, "over": 1, "callback": 1}
     for method, path, body in READ + OPERATE + WRITE:
         answer = Api().call(method, path.format(**known), body)
         login = path in ("/api/schema/", "/api/docs/") and answer.status_code == 302

@@ -74,7 +74,7 @@ def test_what_django_and_drf_raise_is_told_in_our_words(failing, error, code):
     assert (answer.status_code, answer.json()["code"]) == (CODES[code], code)
 
 
-def test_a_surprise_is_told_without_details_and_logged_with_them(failing, caplog):
+def test_internal_is_a_surprise_told_without_details_and_logged_with_them(failing, caplog):
     answer = failing(ZeroDivisionError("secret detail"))
     assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")
     assert "secret detail" not in answer.text
