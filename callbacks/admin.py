@@ -13,8 +13,8 @@ from callbacks.models import AsyncCallback
 from callbacks.serializers import BEGINNING
 from cronjob.console import base
 from runs.admin import TaskRunAdmin, tasks_named
-from runs.calls import shortened
 from runs.models import TaskRun
+from runs.shown import shortened
 
 
 class CallbackInline(base.ReadOnlyInline):

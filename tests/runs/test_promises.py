@@ -11,6 +11,7 @@ from runs.glance import Glance
 from runs.materialise import materialise
 from runs.models import SchedulerLock, TaskRun
 from runs.scheduler import Scheduler
+from runs.settle import report
 from runs.states import Status
 from runs.trigger import LimitReached
 from tasks.models import ConcurrencyPolicy, Task
@@ -30,6 +31,7 @@ def due(moment=NOON, **fields):
 def new(**fields):
     """A task as a client makes it, at noon."""
     task = Task(**({"name": "mine", "target_url": "http://127.0.0.1:9/never"} | fields))
+    task.clean()
     standing.create(task, now=NOON)
     return task
 
@@ -38,6 +40,10 @@ def recorded(task):
     """Each moment and what became of it."""
     runs = TaskRun.objects.filter(task=task).order_by("moment")
     return [(run.status, (run.moment - NOON) / SECOND) for run in runs]
+
+
+def fresh_task(task):
+    return Task.objects.get(pk=task.pk)
 
 
 def moments(task):
@@ -55,6 +61,21 @@ def test_a_due_moment_is_stored_as_scheduled_and_then_runs():
     assert recorded(task) == [("RUNNING", 0)]
     settled(run)
     assert recorded(task) == [("SUCCESS", 0)]
+
+
+def test_an_asynchronous_run_waits_for_its_callback_which_ends_it_well():
+    run = make_run(task=make_task(exec_type="ASYNC"), moment=NOON - SECOND)
+    (run,) = claimed()
+    settled(run, asynchronous=True)
+    assert fresh(run).status == "CALLBACK_PENDING"
+    assert report(fresh(run), ok=True, message="", now=NOON)
+    assert (fresh(run).status, fresh(run).end_time) == ("CALLBACK_SUCCESS", NOON)
+
+
+def test_five_fields_are_stored_as_six():
+    assert fresh_task(new(schedule_kind="CRON", cron_expr="*/5 * * * *")).cron_expr == (
+        "0 */5 * * * *"
+    )
 
 
 def test_what_is_triggered_begins_as_scheduled_and_goes_the_same_way():
@@ -128,10 +149,6 @@ def test_waiting_for_a_slot_is_lateness_and_no_misfire():
     assert (run.moment, run.lateness_ms) == (NOON, 3_600_000)
 
 
-def fresh_task(task):
-    return Task.objects.get(pk=task.pk)
-
-
 # --- the loop -------------------------------------------------------------------------------------
 
 
@@ -187,6 +204,30 @@ def test_nobody_needs_a_lock_to_schedule_and_to_claim():
 
 
 # --- overlap --------------------------------------------------------------------------------------
+
+
+def test_under_queue_a_planned_run_waits_for_a_slot_and_the_oldest_goes_first():
+    task = make_task(concurrency_policy="QUEUE", max_concurrency=1)
+    runs = [make_run(task=task, moment=NOON - (3 - n) * SECOND) for n in range(3)]
+    for expected in runs:
+        (run,) = claimed()
+        assert run.pk == expected.pk
+        assert claimed() == []
+        settled(run)
+
+
+def test_under_skip_a_planned_run_at_the_limit_is_skipped_and_says_why():
+    task = make_task(concurrency_policy="SKIP", max_concurrency=1)
+    first, second = (make_run(task=task, moment=NOON - (2 - n) * SECOND) for n in range(2))
+    assert [run.pk for run in claimed()] == [first.pk]
+    assert (fresh(second).status, fresh(second).reason) == ("SKIPPED", "limit of 1 reached")
+
+
+def test_under_parallel_the_limit_is_ignored():
+    task = make_task(concurrency_policy="PARALLEL", max_concurrency=1)
+    for n in range(3):
+        make_run(task=task, moment=NOON - (n + 1) * SECOND)
+    assert len(claimed()) == 3
 
 
 @pytest.mark.parametrize("status", Status)
