@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from bench import contenders as who
 from bench import ground
@@ -12,6 +13,7 @@ from bench.results import Found
 
 LIMIT_SECONDS = 90.0
 AHEAD = 9.0  # by then everybody has started
+OURS = ("Cronjob", "Cronjob on SQLite")
 
 
 @dataclass(frozen=True)
@@ -66,39 +68,151 @@ def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
 
 
 def burst(scale: Scale, *, only: str) -> Found:
+    peers = [who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q]
+    field = [who.ours(slots=64), *([] if scale.quick else peers), who.LIMIT, who.LIMIT_URLLIB3]
+    return compare(field, scale, only=only, title="Very many tasks due at one instant")
+
+
+def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) -> Found:
     count = scale.of(5000, 2000)
-    peers = [
-        who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q,
-    ]  # fmt: skip
-    field = [who.ours(), *([] if scale.quick else peers), who.LIMIT, who.LIMIT_URLLIB3]
     measured: dict[str, list[Burst]] = {}
     for number in range(scale.rounds):
         for one in chosen(field, only):
             found = burst_of(one, count)
             measured.setdefault(one.name, []).append(found)
             say(f"  round {number + 1}: {one.name}: {found}")
-    ordered = sorted(measured, key=lambda name: -middle(b.rate for b in measured[name]))
-    mine = middle(b.rate for b in measured.get("Cronjob", [])) if "Cronjob" in measured else 0
+    ours = [b.rate for name, all_of in measured.items() if name in OURS for b in all_of]
     result = Found(
-        title=f"{count} tasks due at one instant",
-        said="One GET each; the workers are idle and wait. PostgreSQL with its default durability, "
-        "Redis as it comes. Runs a second until the last call; CPU of the workers and of the "
-        "database or broker for each. The medians of the rounds; from the least to the most.",
+        title=title,
+        said=f"{count} jobs are due at one instant, one GET each; the workers are idle and wait. "
+        "PostgreSQL with its default durability, Redis as it comes. Runs a second until the last "
+        "call; CPU of the workers and of the database or broker for each. Medians of "
+        f"{scale.rounds} rounds, from the least to the most.",
         head=("who", "runs a second", "ours is", "worker, µs", "server, µs", "not called, twice"),
         unit="runs a second",
     )
-    for name in ordered:
+    for name in sorted(measured, key=lambda name: -middle(b.rate for b in measured[name])):
         all_of = measured[name]
         rates = [b.rate for b in all_of]
         rate = middle(rates)
         result.bars.append((name, rate, min(rates), max(rates)))
         result.rows.append((
-            name, f"{rate:,.0f} ({min(rates):,.0f}–{max(rates):,.0f})", f"{mine / rate:.2f} ×",
+            name, f"{rate:,.0f} ({min(rates):,.0f}–{max(rates):,.0f})",
+            f"{middle(ours) / rate:.2f} ×" if ours else "",
             f"{middle(b.worker for b in all_of):.0f}", f"{middle(b.server for b in all_of):.0f}",
             f"{max(b.missing for b in all_of)}, {max(b.twice for b in all_of)}",
         ))  # fmt: skip
     return result
 
 
-ALL: dict[str, Callable[..., Found]] = {"burst": burst}
-_ = share
+# --- one at a time --------------------------------------------------------------------------------
+
+
+def idle_of(contender: Contender, count: int) -> list[float]:
+    """One job at a time, a third of a second apart: how late does each call arrive?"""
+    with ground.sink() as sink, contender.ready() as field:
+        due = int((time.time() + AHEAD) * 1e6) + 37_000
+        field.plant(count, due, 331_000, sink.url)
+        field.start()
+        pause(due / 1e6 + count * 0.331 + 3 - time.time())
+        return sorted((at - int(when) / 1e6) * 1000 for when, at, _ in sink.report())
+
+
+def idle(scale: Scale, *, only: str) -> Found:
+    count = scale.of(100, 30)
+    peers = [who.CELERY, who.APSCHEDULER, who.PROCRASTINATE, who.HUEY]
+    field = [
+        who.ours(processes=1), who.ours("Cronjob on SQLite", needs="", processes=1),
+        *([] if scale.quick else peers),
+    ]  # fmt: skip
+    result = Found(
+        title="One at a time, at rest",
+        said=f"{count} jobs, a third of a second apart, each due at a moment of its own: how much "
+        "later its call arrives. Milliseconds.",
+        head=("who", "median", "99 %", "latest", "not called"),
+        unit="milliseconds late: median, to 99 %",
+    )
+    for one in chosen(field, only):
+        late = idle_of(one, count)
+        told = [share(late, part) for part in (0.5, 0.99, 1)]
+        result.rows.append(
+            (one.name, *(f"{number:.1f}" for number in told), str(count - len(late)))
+        )
+        result.bars.append((one.name, told[0], told[0], told[1]))
+        say(f"  {one.name}: {told}")
+    return result
+
+
+# --- each second ----------------------------------------------------------------------------------
+
+
+def steady(scale: Scale, *, only: str) -> Found:
+    """Every task each second: is every moment called once, and how late?"""
+    tasks, seconds = scale.of(1000, 300), scale.of(60, 10)
+    result = Found(
+        title=f"{tasks} tasks each second for {seconds} s",
+        said="Each task is due every second, all at once; one GET each. PostgreSQL, its "
+        "default durability, two processes; the target runs on the same cores.",
+        head=("who", "moments", "called once", "late: median", "99 %", "latest", "worker, µs",
+              "PostgreSQL, µs"),
+    )  # fmt: skip
+    for one in chosen([who.ours(slots=64)], only):
+        with ground.sink() as sink, one.ready() as field:
+            first = (int(time.time()) + int(AHEAD)) * 1_000_000
+            field.plant(tasks, first, -1_000_000, sink.url)
+            field.start()
+            pause(first / 1e6 - 0.5 - time.time())
+            before = field.group.seconds(), ground.named("postgres")
+            pause(seconds + 0.4)
+            used = field.group.seconds() - before[0], ground.named("postgres") - before[1]
+            pause(5)
+            seen = sink.report()
+        moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
+        late = sorted((at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments)
+        once = len({(when, job) for when, _, job in moments})
+        told = [f"{share(late, part):.0f} ms" for part in (0.5, 0.99, 1)]
+        cost = [f"{number / max(len(moments), 1) * 1e6:.0f}" for number in used]
+        result.rows.append((one.name, str(tasks * seconds), str(once), *told, *cost))
+    return result
+
+
+def microseconds(when: str) -> int:
+    return int(datetime.fromisoformat(when).timestamp() * 1e6)
+
+
+def within(when: str, first: int, seconds: int) -> bool:
+    return first <= microseconds(when) < first + seconds * 1_000_000
+
+
+# --- targets that take their time -----------------------------------------------------------------
+
+
+def slow(scale: Scale, *, only: str) -> Found:
+    """Slots are the limit and not the CPU."""
+    slots = 256
+    result = Found(
+        title="Targets that take their time",
+        said=f"All due at one instant, {slots} slots in two processes: what could be reached is "
+        "slots ÷ latency.",
+        head=("target answers after", "runs a second", "of what could be"),
+    )
+    for latency, count in ((0.05, scale.of(10_000, 3000)), (1.0, scale.of(2560, 1024))):
+        for one in chosen([who.ours(slots=slots // 2)], only):
+            found = burst_of(one, count, slow=latency)
+            most = slots / latency
+            reached = (f"{found.rate:,.0f}", f"{found.rate / most:.2f}")
+            result.rows.append((f"{latency:g} s", *reached))
+    return result
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+
+def sqlite(scale: Scale, *, only: str) -> Found:
+    field = [who.ours("Cronjob on SQLite", needs="", processes=1, slots=64), who.HUEY_SQLITE]
+    return compare(field, scale, only=only, title="The same on SQLite, one process")
+
+
+ALL: dict[str, Callable[..., Found]] = {
+    "burst": burst, "idle": idle, "steady": steady, "slow": slow, "sqlite": sqlite,
+}  # fmt: skip

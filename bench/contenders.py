@@ -103,10 +103,10 @@ def peer(name: str, module: str, count: int = 1, **fields: object) -> Contender:
     return Contender(name, script, workers=workers, **fields)  # type: ignore[arg-type]
 
 
-PROCRASTINATE = peer("procrastinate", "procrastinate", 2)
-CELERY = peer("Celery, threads", "celery", 2, needs="redis")
+PROCRASTINATE = peer("procrastinate", "procrastinate", 2, planting=0.004)
+CELERY = peer("Celery, threads", "celery", 2, needs="redis", planting=0.002)
 DJANGO_Q = peer("django-q2", "djangoq")
-APSCHEDULER = peer("APScheduler", "apscheduler")
+APSCHEDULER = peer("APScheduler", "apscheduler", planting=0.002)
 HUEY = peer("huey, Redis", "huey", 2, needs="redis")
 HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
 LIMIT = peer("bare limit, requests", "limit", 2, variables={"CLIENT": "requests"})

@@ -68,13 +68,19 @@ class Group:
         )  # fmt: skip
 
     def seconds(self) -> float:
-        ours = {process.pid for process in self.started}
-        return sum(used for session, _, used in processes() if session in ours)
+        """Of CPU, with those that they started and that have ended since."""
+        return sum(used for _, used in self.family())
 
     def memory(self) -> float:
         """MiB that belong to these processes, what they share counted in shares."""
-        ours = {process.pid for process in self.started}
-        return sum(proportional(pid) for session, pid, _ in processes() if session in ours)
+        return sum(proportional(pid) for pid, _ in self.family())
+
+    def family(self) -> Iterator[tuple[int, float]]:
+        found = {process.pid for process in self.started}
+        for parent, pid, used in sorted(processes(), key=lambda one: one[1]):
+            if pid in found or parent in found:
+                found.add(pid)
+                yield pid, used
 
     def end(self) -> None:
         for process in self.started:
@@ -94,12 +100,12 @@ def surroundings(variables: Variables) -> dict[str, str]:
 
 
 def processes() -> Iterator[tuple[int, int, float]]:
-    """Session, pid and seconds of CPU of everything that runs, with those of its dead children."""
+    """Parent, pid and seconds of CPU of everything that runs, with those of its dead children."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             used = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-            yield int(fields[3]), int(entry.name), used
+            yield int(fields[1]), int(entry.name), used
 
 
 def proportional(pid: int) -> float:
