@@ -18,7 +18,7 @@ from bench.engine import database, say  # noqa: E402
 from bench.growth import plant  # noqa: E402
 from tests.processes import environment  # noqa: E402
 
-ROUNDS = 15
+ROUNDS = 25
 MOST = 5.0  # milliseconds of SQL for a page, its count and what goes with it
 CALLBACKS = 5000
 HEAVY = ("request_body", "response_body", "body_template")
@@ -88,7 +88,7 @@ def inside(tasks: int, runs: int) -> None:
     api.get("tasks")  # the first use of a key is written down
     size = f"{tasks:,} tasks, {runs:,} runs, {OWNED} of ten those of one task"
     say(f"{size}, {CALLBACKS:,} callbacks; {ROUNDS} rounds.\n")
-    say("| page | rows | queries | SQL: median / worst |\n|---|---|---|---|")
+    say("| page | rows | queries | SQL: best / median / worst |\n|---|---|---|---|")
     worst = max(measured(api, name, path.format(**shown)) for name, path in PAGES.items())
     say(f"\nThe worst median is {worst:.2f} ms.")
     sys.exit(worst > MOST)
@@ -150,7 +150,8 @@ def measured(api: Any, name: str, path: str) -> float:
         assert not (listed and any(f'"{column}"' in sql for column in HEAVY[:2] for sql in asked))
         spent.append(sum(took) * 1000)
     median = statistics.median(spent)
-    say(f"| {name} | {rows} | {queries} | {median:.2f} / {max(spent):.2f} ms |")
+    told = f"{min(spent):.2f} / {median:.2f} / {max(spent):.2f} ms"
+    say(f"| {name} | {rows} | {queries} | {told} |")
     return median
 
 
