@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 
-from cronjob.lib import clock, metrics
+from cronjob.lib import clock, metrics, wakeup
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import twin
 from cronjob.lib.rows import compare_and_set
@@ -62,6 +62,8 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
         failpoint("settle.written")
     failpoint("settle.committed")
     unpark({run.task_id for run, _ in answers if run.pk in moved and run.status in FINAL}, now)
+    if any(run.status == Status.CALLBACK_PENDING and run.pk in moved for run, _ in answers):
+        wakeup.schedulers()  # each of them is to know when the first callback is due
     for run, outcome in answers:
         tell(run, settled=run.pk in moved)
         measure(run, outcome, settled=run.pk in moved)
