@@ -1,6 +1,6 @@
 """An example of each operation, as the description of the API shows it; each is tried by a test."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 NOON, LATER = "2026-01-01T12:00:00Z", "2026-01-01T12:05:00Z"
@@ -164,3 +164,37 @@ EXAMPLES = {
     "jobs_pause_create": Example("Disable a job", JOB | {"enabled": False}),
     "jobs_resume_create": Example("Enable a job", JOB),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What machines ask without a key: a plain view, described here."""
+
+    summary: str
+    answer: Any  # a text is plain text
+    statuses: dict[str, str] = field(default_factory=dict)  # other than 200
+    parameter: dict[str, Any] | None = None
+
+
+READY = {"database": "ok", "migrations": "ok", "scheduler": "ok"}
+PROBES = {
+    "/api/v1/healthz": Probe("Whether the process answers", "ok"),
+    "/api/v1/readyz": Probe(
+        "Whether the database is there and migrated",
+        READY,
+        {"400": "Only `scheduler` can be required.", "503": "Not ready: the answer says what."},
+        {
+            "name": "require",
+            "in": "query",
+            "description": "With `scheduler`, 503 also while no scheduler is alive.",
+            "schema": {"type": "string", "enum": ["scheduler"]},
+        },
+    ),
+    "/api/v1/version": Probe("Which version answers", "v1.2.3"),
+    "/health": Probe("The same in Ksana's words", {"status": "ok"}),
+    "/metrics": Probe(
+        "Figures in Prometheus' format",
+        'cronjob_task_total{status="ENABLED"} 1.0',
+        {"401": "Not the CRONJOB_METRICS_TOKEN.", "403": "Without one, only from this machine."},
+    ),
+}

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
 from cronjob.api.errors import CODES
-from cronjob.api.examples import EXAMPLES
+from cronjob.api.examples import EXAMPLES, PROBES, Probe
 from cronjob.api.keys import needed
 from cronjob.api.views import ID_MAX
 
@@ -114,3 +114,31 @@ class Schema(AutoSchema):
         if self.method != "GET":
             found |= {"409": "Something else holds: `code` says what.", "413": "Too large."}
         return found
+
+
+def with_probes(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """The views that are no endpoints of the framework are part of the description, too."""
+    for path, probe in PROBES.items():
+        result["paths"][path] = {"get": described(path, probe)}
+    return result
+
+
+def described(path: str, probe: Probe) -> dict[str, Any]:
+    text = isinstance(probe.answer, str)
+    kind = {"type": "string"} if text else {"type": "object"}
+    content = {"schema": kind, "examples": {"answer": {"value": probe.answer}}}
+    media = "text/plain" if text else "application/json"
+    responses: dict[str, Any] = {"200": {"description": probe.summary, "content": {media: content}}}
+    error = {"schema": {"$ref": "#/components/schemas/Error"}}
+    for status, meaning in probe.statuses.items():
+        what = content if status == "503" else error
+        responses[status] = {"description": meaning, "content": {"application/json": what}}
+    return {
+        "operationId": path.rpartition("/")[2],
+        "summary": probe.summary,
+        "description": "No key is needed.",
+        "tags": ["probes"],
+        "parameters": [probe.parameter] if probe.parameter else [],
+        "responses": responses,
+        "security": [],
+    }

@@ -6,7 +6,7 @@ from django.core.management import call_command
 
 from callbacks.models import AsyncCallback
 from cronjob.api.errors import CODES
-from cronjob.api.examples import EXAMPLES
+from cronjob.api.examples import EXAMPLES, PROBES
 from runs.models import Pause
 from runs.states import Status
 from tasks.models import Task
@@ -45,6 +45,8 @@ def test_every_operation_tells_its_errors_and_its_scope(schema):
     assert set(told) == {"code", "message", "request_id", "fields"}
     for path, verbs in schema["paths"].items():
         for verb, operation in verbs.items():
+            if path in PROBES:
+                continue
             if path == "/api/v1/callbacks/{token}":  # the token is all that it takes
                 assert {"400", "404", "410", "413", "429"} <= set(operation["responses"])
                 assert not operation.get("security")
@@ -93,11 +95,11 @@ def test_every_operation_has_a_summary_and_an_example(schema):
             seen[operation["operationId"]] = (path, verb)
             assert operation["summary"], (path, verb)
             for status in {"200", "201", "202"} & set(operation["responses"]):
-                content = operation["responses"][status]["content"]["application/json"]
-                assert content["examples"], (path, verb)
+                for content in operation["responses"][status]["content"].values():
+                    assert content["examples"], (path, verb)
             asked = operation.get("requestBody", {}).get("content", {})
             assert all(kind["examples"] for kind in asked.values()), (path, verb)
-    assert set(seen) == set(EXAMPLES)
+    assert set(seen) == {*EXAMPLES, *(path.rpartition("/")[2] for path in PROBES)}
 
 
 @pytest.fixture
@@ -135,6 +137,18 @@ def test_every_example_is_true(schema, api, there, name):
     assert answer.status_code < 300, answer.json()
     if example.answer is not None:
         assert names(answer.json()) == names(example.answer)
+
+
+@pytest.mark.parametrize("path", PROBES)
+def test_what_machines_ask_is_described_with_what_they_are_told(schema, client, path):
+    told, example = schema["paths"][path]["get"]["responses"], PROBES[path].answer
+    answer = client.get(path)
+    kind = answer.headers["Content-Type"].partition(";")[0]
+    assert kind in told[str(answer.status_code)]["content"]
+    if isinstance(example, dict):
+        assert set(answer.json()) == set(example)
+    else:
+        assert re.match(r"ok$|v\d|# HELP", answer.content.decode())
 
 
 def names(told):
