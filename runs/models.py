@@ -136,10 +136,17 @@ class TaskRun(models.Model):
         constraints = (
             # materialise may run on any number of hosts; a moment is still one run
             UniqueConstraint(fields=("task", "moment"), name="run_once_per_moment"),
-            # claims may race; a task still has no more runs under way than it has slots
-            UniqueConstraint(fields=("task", "slot"), name="run_once_per_slot"),
+            # claims may race; a task still has no more runs under way than it has slots. The
+            # condition changes nothing but the cost of every write: nulls are never equal.
+            UniqueConstraint(
+                fields=("task", "slot"), condition=Q(slot__isnull=False), name="run_once_per_slot"
+            ),
             # a trigger may be sent twice
-            UniqueConstraint(fields=("task", "request_key"), name="run_once_per_request"),
+            UniqueConstraint(
+                fields=("task", "request_key"),
+                condition=Q(request_key__isnull=False),
+                name="run_once_per_request",
+            ),
             one_of("status", Status.values, name="run_status"),
             one_of("trigger", Trigger.values, name="run_trigger"),
             one_of("error_kind", ErrorKind.values, name="run_error_kind"),
