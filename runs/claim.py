@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -70,6 +71,9 @@ SETS = (
     "deadline_at", "lateness_ms", "template", "trace_id", "ready_at", "next_retry_time",
     "progress", "progress_message", "updated_at",
 )  # fmt: skip
+
+
+what_is_set = attrgetter(*SETS)
 
 
 class Claimed(NamedTuple):
@@ -283,7 +287,7 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
     rows = []
     for run in runs:
         run.updated_at = now
-        rows.append((run.pk, *seen[run.pk], *(getattr(run, name) for name in SETS)))
+        rows.append((run.pk, *seen[run.pk], *what_is_set(run)))
     return compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
 
 

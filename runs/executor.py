@@ -31,6 +31,7 @@ class Held:
     call: Call
     line: http.Line = field(default_factory=http.Line)
     started: bool = False
+    size: int = 0  # of its answer, once it is there
 
 
 class Executor:
@@ -77,8 +78,9 @@ class Executor:
         except Exception as error:
             logger.exception("a call failed in an unforeseen way")
             outcome = calls.broken(held.call, error)
+        held.size = outcome.size
         with self.lock:
-            self.buffered += outcome.size
+            self.buffered += held.size
         self.answers.append((held, outcome))
         self.wake()
 
@@ -88,7 +90,7 @@ class Executor:
         size = 0
         while self.answers and len(found) < most and size < BATCH_BYTES:
             found.append(self.answers.popleft())
-            size += found[-1][1].size
+            size += found[-1][0].size
         return found
 
     def give_back(self, answers: Iterable[tuple[Held, Outcome]]) -> None:
@@ -96,9 +98,9 @@ class Executor:
         self.answers.extendleft(reversed(list(answers)))
 
     def release(self, answers: Iterable[tuple[Held, Outcome]]) -> None:
-        for held, outcome in answers:
+        for held, _ in answers:
             with self.lock:
-                self.buffered -= outcome.size
+                self.buffered -= held.size
             self.held.pop((held.call.run_id, held.call.fence), None)
 
     def cut(self, keys: Iterable[Key]) -> None:

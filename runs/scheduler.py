@@ -97,6 +97,7 @@ class Scheduler:
         self.collect()
         if self.lease.lost:
             self.start_anew()
+        begun = time.monotonic()
         seen = self.look()
         self.tidy(seen)
         if not self.lease.holds():
@@ -107,14 +108,15 @@ class Scheduler:
             made = materialise(seen.now, since=self.low_water.of("due"))
             self.low_water.lower(seen.due)
             ready = [*Priority]
-            if made < settings.CRONJOB_BATCH_MAX:
-                seen = self.seen = replace(seen, due=None)  # no longer
+            due = seen.due if made == settings.CRONJOB_BATCH_MAX else None
+            seen = self.seen = replace(seen, due=due, ready=dict.fromkeys(ready, seen.now))
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         if room and ready:
             moved = self.call(seen.now, room, ready, longest)
         self.drop_canceled()
         self.more = made == settings.CRONJOB_BATCH_MAX or moved >= room > 0
-        if made or (moved and self.executor.free):
+        looked_now = self.seen_at >= begun
+        if made or (moved and self.executor.free) or not (looked_now or self.more):
             return 0  # there may be more
         return self.rest(seen)
 

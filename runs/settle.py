@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
@@ -37,6 +38,8 @@ EVIDENCE = (
     "response_headers", "response_body", "response_truncated", "timings",
 )  # fmt: skip
 
+what_is_set, evidence = attrgetter(*SETS), attrgetter(*EVIDENCE)
+
 # What comes of a row that cannot be: alone, it fails alone.
 SPOILT = (
     DataError, IntegrityError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
@@ -54,7 +57,7 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     for run, outcome in answers:
         fence = run.fence
         apply(run, outcome, standing.get(run.task_id, ""), now=now)
-        rows.append((run.pk, fence, Status.RUNNING, *(getattr(run, name) for name in SETS)))
+        rows.append((run.pk, fence, Status.RUNNING, *what_is_set(run)))
     failpoint("settle.before")
     with transaction.atomic():
         moved = compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
@@ -82,7 +85,7 @@ def overtaken(answers: Iterable[Answer]) -> None:
     for pk, fence, status in ended.values_list("pk", "fence", "status"):
         run, outcome = late[pk]
         if fence == outcome.fence and outcome.code is not None:
-            rows.append((pk, fence, status, *(getattr(run, name) for name in EVIDENCE)))
+            rows.append((pk, fence, status, *evidence(run)))
     compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=EVIDENCE)
 
 

@@ -1,9 +1,9 @@
 """Calls others over HTTP: nothing outlasts its deadline, nothing is read past its cap, and any
 call can be cut off from another thread at any moment.
 
-urllib3 writes the requests and reads the answers, without its pool and without requests, which
-would cost more than all the rest (docs/decisions/0007). The sockets are ours (`wire`): deadline,
-cap and cut have to hold in every phase.
+The standard library reads the answers and urllib3 unpacks them, without its pool and without
+requests, which would cost more than all the rest (docs/decisions/0007). The sockets are ours
+(`wire`): deadline, cap and cut have to hold in every phase.
 
 A connection is kept for the next call to its origin, but not for long: whoever sends while the
 server hangs up does not know whether he was heard. Where that still happens, a request goes out a
@@ -25,9 +25,7 @@ from typing import Any, cast
 from urllib.parse import urljoin
 
 import certifi
-from urllib3 import HTTPResponse
-from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.exceptions import HTTPError
 from urllib3.response import DeflateDecoder, GzipDecoder, GzipDecoderState
 from urllib3.util import create_urllib3_context
 
@@ -48,9 +46,12 @@ FRAMING = ("host", "content-length", "transfer-encoding", "connection")  # ours 
 OF_A_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 METHOD, HEADER = re.compile(TOKEN), re.compile(TOKEN + r": [\t -~\x80-\xff]*")
+FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long ago
 DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
-TIMEOUTS = (TimeoutError, ReadTimeoutError)
-BROKEN = (OSError, client.HTTPException, HTTPError, zlib.error)  # all that may come of an answer
+BODILESS = ("GET", "HEAD", "DELETE", "TRACE", "OPTIONS", "CONNECT")  # unless there is one
+REDIRECTS = (301, 302, 303, 307, 308)
+# All that may come of an answer.
+BROKEN = (OSError, client.HTTPException, HTTPError, zlib.error, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +109,11 @@ class Call:
         self.body = bytearray()
         self.truncated = False
 
-    def take(self, response: HTTPResponse) -> None:
+    def take(self, response: "Answer") -> None:
         """Read the answer as far as its cap."""
-        self.code, self.headers = response.status, dict(response.headers.itermerged())
-        self.location = response.get_redirect_location() or ""
+        self.code, self.headers = response.status, merged(response)
+        if self.code in REDIRECTS:
+            self.location = response.getheader("Location") or ""
         most = self.request.bytes_max
         for piece in decoded(response):
             self.body += piece
@@ -122,7 +124,7 @@ class Call:
 
     def unanswered(self, error: Exception, place: Place, stream: Stream) -> Failure:
         silent = stream.first_byte_at is None
-        if isinstance(error, TIMEOUTS):
+        if isinstance(error, TimeoutError):
             what = "answer" if silent else "whole answer"
             return Failure("timeout", f"no {what} came within {self.request.total_seconds:g} s")
         if silent:
@@ -135,7 +137,7 @@ class Call:
 
     def may_repeat(self, error: Exception, stream: Stream) -> bool:
         """No answer had begun, and nobody can be called twice who minds it."""
-        silent = stream.first_byte_at is None and not isinstance(error, TIMEOUTS)
+        silent = stream.first_byte_at is None and not isinstance(error, TimeoutError)
         unheard = self.request.repeatable or not stream.written
         return silent and unheard and not self.line.is_cut
 
@@ -208,13 +210,12 @@ class Client:
         raise Refused(f"more than {REDIRECTS_MAX} redirects")
 
     def _exchange(self, call: Call, hop: Request, place: Place) -> None:
-        exchange = Exchange(hop, place)  # first: what cannot be sent needs no connection
+        request = written(hop, place)  # first: what cannot be sent needs no connection
         if kept := self._pool.take(place.origin):
             call.connecting = call.connecting or 0.0
-            if self._talk(call, kept, exchange):
+            if self._talk(call, kept, hop.method, place, request):
                 return
-            exchange = Exchange(hop, place)  # each is for one answer, even for one that never came
-        self._talk(call, self._connect(call, place), exchange)
+        self._talk(call, self._connect(call, place), hop.method, place, request)
 
     def _connect(self, call: Call, place: Place) -> Wire:
         began, line = monotonic(), call.line
@@ -247,25 +248,25 @@ class Client:
             sock.close()
             raise
 
-    def _talk(self, call: Call, wire: Wire, exchange: "Exchange") -> bool:
+    def _talk(self, call: Call, wire: Wire, method: str, place: Place, request: bytes) -> bool:
         """Ask and listen. False if a kept connection was dead and asking again does no harm."""
         stream, whole = wire.stream, False
         try:
             call.line.hold_socket(stream.sock)
             stream.restart(deadline=call.deadline)
-            heard = stream.send(exchange.unsent)
-            exchange.sock = cast(socket.socket, wire)
-            response = exchange.getresponse()
+            heard = stream.send(request)
+            response = Answer(cast(socket.socket, wire), method=method)
+            response.begin()
             if stream.ended:  # which is taken for the end of the headers
                 raise client.HTTPException
             call.take(response)
             if call.line.let_go():  # a body without a length looks whole when it was cut
                 raise CutOff
-            whole = heard and not (call.truncated or exchange.is_closed or call.code == 101)
+            whole = heard and not (call.truncated or response.will_close or call.code == 101)
         except BROKEN as error:
             if wire.reused and call.may_repeat(error, stream):
                 return False
-            raise call.unanswered(error, exchange.place, stream) from error
+            raise call.unanswered(error, place, stream) from error
         finally:
             call.line.let_go()
             call.sent, call.first_byte_at = call.sent or stream.written > 0, stream.first_byte_at
@@ -283,30 +284,36 @@ class Answer(client.HTTPResponse):
         while self.status in (102, 103):
             cast(Any, self).headers = None  # to be asked for the next one
             super().begin()
+        told = ",".join(self.headers.get_all("Content-Length", []))
+        if "," in told and not self.chunked:
+            (length,) = {int(length) for length in told.split(",")}  # of two, neither is right
+            self.length = length if self.length is None else self.length
 
 
-class Exchange(HTTPConnection):
-    """A request and its answer, as urllib3 writes the one and reads the other."""
+def written(hop: Request, place: Place) -> bytes:
+    """Head and body leave together."""
+    headers = headers_of(hop, place)
+    if hop.body or hop.method not in BODILESS:
+        headers["Content-Length"] = str(len(hop.body))
+    lines = [f"{hop.method} {place.path} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + hop.body
 
-    response_class = Answer
 
-    def __init__(self, hop: Request, place: Place) -> None:
-        super().__init__(place.host, place.port)
-        self.place, self.unsent = place, b""
-        headers = headers_of(hop, place)
-        self.request(hop.method, place.path, hop.body or None, headers, preload_content=False)
-
-    def send(self, data: Any) -> None:
-        """Not yet: head and body leave together, and only once there is a connection."""
-        self.unsent += data
+def merged(response: "Answer") -> dict[str, str]:
+    """What a header says that comes several times, in one line."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, value in response.headers.items():
+        known, value = found.get(name.lower()), FOLD.sub(" ", value)
+        found[name.lower()] = (known[0], f"{known[1]}, {value}") if known else (name, value)
+    return dict(found.values())
 
 
 def headers_of(hop: Request, place: Place) -> dict[str, str]:
-    """What goes out with it. urllib3 lets names and values pass that others read differently."""
+    """What goes out with it: no names and values that others would read differently."""
     chosen = {"accept-encoding": ("Accept-Encoding", "gzip, deflate")}
     chosen |= {name.lower(): (name, value) for name, value in hop.headers.items()}
-    headers = dict(pair for name, pair in chosen.items() if name not in FRAMING)
-    headers["Host"] = place.peer
+    headers = {"Host": place.peer}
+    headers |= dict(pair for name, pair in chosen.items() if name not in FRAMING)
     if not METHOD.fullmatch(hop.method):
         raise Refused("the method is not one that can be sent")
     if not all(HEADER.fullmatch(f"{name}: {value}") for name, value in headers.items()):
@@ -332,7 +339,7 @@ def redirected(hop: Request, code: int | None, to: str) -> Request:
     return replace(hop, url=url, method=method, body=body, headers=headers)
 
 
-def decoded(response: HTTPResponse) -> Iterator[bytes]:
+def decoded(response: "Answer") -> Iterator[bytes]:
     """The body piece by piece; an encoding we never asked for is left as it is.
 
     urllib3's decoders, but not its `decode_content`: that takes half a compressed body for a whole
@@ -340,11 +347,15 @@ def decoded(response: HTTPResponse) -> Iterator[bytes]:
     """
     if response.status in (204, 304):  # whatever its headers promise
         return
-    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    encoding = (response.getheader("Content-Encoding") or "").strip().lower()
     decoder: Any = DECODERS[encoding]() if encoding in DECODERS else None
-    while piece := response.read1(STEP_PACKED if decoder else STEP, decode_content=False):
+    came = 0
+    while piece := response.read1(STEP_PACKED if decoder else STEP):
+        came += len(piece)
         yield decoder.decompress(piece) if decoder else piece
-    if decoder and response.tell():
+    if response.length:
+        raise client.IncompleteRead(b"", response.length)
+    if decoder and came:
         padded = getattr(decoder, "_state", None) is GzipDecoderState.SWALLOW_DATA
         if not (padded or decoder._obj.eof):
             raise zlib.error

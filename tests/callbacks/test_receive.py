@@ -95,7 +95,7 @@ def test_the_slot_is_free_at_once_for_whoever_waits_for_it():
 
 @pytest.fixture
 def wakes(monkeypatch):
-    """How often the schedulers were told of something."""
+    """How often the schedulers were told of something; `clear` it once the run is there."""
     told = []
     monkeypatch.setattr(receive.wakeup, "schedulers", lambda: told.append(1))
     return told
@@ -103,6 +103,7 @@ def wakes(monkeypatch):
 
 def test_schedulers_hear_of_a_failure_that_is_tried_again(wakes):
     _, token = pending(retry_policy=AGAIN | {"retry_on_callback_failure": True})
+    wakes.clear()
     post(token, FAILED)
     assert len(wakes) == 1
 
@@ -112,12 +113,14 @@ def test_schedulers_hear_of_a_slot_that_somebody_may_have_now(wakes):
     _, token = pending(task)
     make_run(task=task, moment=NOON)
     assert claimed() == []
+    wakes.clear()
     post(token)
     assert len(wakes) == 1
 
 
 def test_schedulers_hear_nothing_of_a_report_that_nobody_waits_for(wakes):
     _, token = pending()
+    wakes.clear()
     for says in ("RUNNING", "SUCCESS", "FAILED"):
         post(token, {"status": says})
     assert wakes == []

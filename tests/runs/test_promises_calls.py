@@ -289,7 +289,8 @@ def test_while_its_database_is_away_a_scheduler_waits_longer_and_longer_and_then
     assert rests == sorted(rests)
     assert rests[0] < rests[3] < rests[-1] == rests[-2]
     assert not TaskRun.objects.exists()
-    scheduler.careful_beat()
+    while scheduler.careful_beat() == 0:
+        pass
     assert TaskRun.objects.filter(task=task).exists()
     with connection.execute_wrapper(away):
         assert scheduler.careful_beat() == rests[0]
