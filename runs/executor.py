@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from cronjob.lib import http
 from cronjob.lib.failpoints import failpoint
@@ -19,6 +19,12 @@ logger = logging.getLogger(__name__)
 BUFFER_BYTES = 64 * 2**20  # of answers that are not settled yet; above it nothing is claimed
 
 BATCH_BYTES = 8 * 2**20  # of answers that are settled together
+
+# Threads are for waiting: those that need not wait only get in each other's way. So there are few
+# as long as answers come at once, and as many as there are slots where targets take their time.
+FEW = 4
+SLOW_SECONDS = 0.01
+IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 Key = tuple[int, int]  # a run and its fence: one attempt
 
@@ -41,8 +47,9 @@ class Executor:
         self.answers: deque[tuple[Held, Outcome]] = deque()
         self.buffered = 0
         self.queue: SimpleQueue[Held | None] = SimpleQueue()
-        self.threads: list[threading.Thread] = []
+        self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
+        self.taken_at = time.monotonic()  # when a thread last found something to do
 
     @property
     def free(self) -> int:
@@ -52,21 +59,42 @@ class Executor:
 
     def submit(self, run: TaskRun, call: Call) -> None:
         self.held[call.run_id, call.fence] = held = Held(run, call)
-        if len(self.threads) < min(self.slots, len(self.held)):
-            name = f"call-{len(self.threads) + 1}"
-            self.threads.append(threading.Thread(target=self.work, name=name, daemon=True))
-            self.threads[-1].start()
+        if len(self.threads) < min(FEW, len(self.held)):
+            self.grow(1)
         self.queue.put(held)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something waits for a thread, and all of them wait for their targets."""
+        late = time.monotonic() - self.taken_at > SLOW_SECONDS
+        return late and not self.queue.empty() and len(self.threads) < self.slots
+
+    def grow(self, number: int) -> None:
+        with self.lock:
+            for _ in range(min(number, self.slots - len(self.threads))):
+                thread = threading.Thread(target=self.work, name="call", daemon=True)
+                self.threads.add(thread)
+                thread.start()
+
     def work(self) -> None:
-        while held := self.queue.get():
+        while held := self.next():
+            self.taken_at = begun = time.monotonic()
             with self.lock:
-                if held.line.is_cut:  # taken back, or canceled before its turn
-                    held = None
-                else:
-                    held.started = True
-            if held is not None:
+                wanted = held.started = not held.line.is_cut  # else taken back, or canceled
+            if wanted:
                 self.call(held)
+                if time.monotonic() - begun > SLOW_SECONDS and not self.queue.empty():
+                    self.grow(1)
+
+    def next(self) -> Held | None:
+        while True:
+            try:
+                return self.queue.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self.lock:
+                    if len(self.threads) > FEW:
+                        self.threads.discard(threading.current_thread())
+                        return None
 
     def call(self, held: Held) -> None:
         request = held.call.request
@@ -121,8 +149,10 @@ class Executor:
         return found
 
     def end(self, *, patience: float) -> None:
-        for _ in self.threads:
+        with self.lock:
+            threads = list(self.threads)
+        for _ in threads:
             self.queue.put(None)
         until = time.monotonic() + patience
-        for thread in self.threads:
+        for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))

@@ -47,6 +47,14 @@ class Lease(threading.Thread):
         """Seconds since it was renewed."""
         return time.monotonic() - self.renewed_at
 
+    def share(self) -> tuple[int, int]:
+        """Which of the schedulers at work it is, and of how many."""
+        at_work = Process.objects.filter(draining=False).order_by("name")
+        names = list(at_work.values_list("name", flat=True))
+        return (
+            (names.index(self.process.name), len(names)) if self.process.name in names else (0, 1)
+        )
+
     def holds(self) -> bool:
         """Whether others must still believe us alive; by our own clock, and a beat early."""
         spare = min(settings.CRONJOB_BEAT_SECONDS, settings.CRONJOB_LEASE_SECONDS / 4)

@@ -28,19 +28,26 @@ NEEDED = (
 )  # fmt: skip
 # As task_due and run_open_of_task know them; in plain SQL, since every round passes here.
 DUE = """SELECT {} FROM tasks WHERE status = 'ENABLED' AND NOT deleted AND next_run_at IS NOT NULL
-    AND next_run_at >= %s AND next_run_at <= %s ORDER BY next_run_at, id LIMIT %s"""
+    AND next_run_at >= %s AND next_run_at <= %s AND id %% %s = %s
+    ORDER BY next_run_at, id LIMIT %s"""
 WAITING = """SELECT task_id, count(*) FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
     AND status IN ('SCHEDULED', 'RETRYING') GROUP BY task_id"""
+Share = tuple[int, int]  # the tasks whose id leaves this rest, divided by the number of schedulers
+ALONE: Share = (0, 1)
+LEFT_TO_LIE = timedelta(milliseconds=200)
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
-def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
-    """Turn a batch of due tasks into runs; how many tasks were due."""
-    told = connection.ops.adapt_datetimefield_value
-    with connection.cursor() as cursor:
-        asked = [told(since), told(now), settings.CRONJOB_BATCH_MAX]
-        cursor.execute(DUE.format(columns(Task, NEEDED)), asked)
-        tasks = instances(Task, NEEDED, cursor.fetchall())
+def materialise(now: datetime, *, since: datetime = BEGINNING, share: Share = ALONE) -> int:
+    """Turn a batch of due tasks into runs; how many tasks were due.
+
+    Several schedulers begin each with a share of its own, so that they do not plan the same tasks
+    and wait for each other; whatever is left to lie for a moment is anybody's.
+    """
+    tasks = due(now, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
+    if share != ALONE and (room := settings.CRONJOB_BATCH_MAX - len(tasks)):
+        left = due(now - LEFT_TO_LIE, since=since, most=room)
+        tasks += [task for task in left if task.pk % share[1] != share[0]]
     if not tasks:
         return 0
     failpoint("materialise.read")
@@ -58,6 +65,14 @@ def materialise(now: datetime, *, since: datetime = BEGINNING) -> int:
         pauses.let_go(resting, now)  # a pause may have ended while we looked
     measure(due for due in plans if due[0].pk in won)
     return len(tasks)
+
+
+def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Task]:
+    told = connection.ops.adapt_datetimefield_value
+    rank, of = share
+    with connection.cursor() as cursor:
+        cursor.execute(DUE.format(columns(Task, NEEDED)), [told(since), told(now), of, rank, most])
+        return instances(Task, NEEDED, cursor.fetchall())
 
 
 def measure(plans: Iterable[Due]) -> None:

@@ -20,10 +20,10 @@ from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
-from runs.executor import Executor, Key
+from runs.executor import SLOW_SECONDS, Executor, Key
 from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
-from runs.materialise import materialise
+from runs.materialise import ALONE, materialise
 from runs.models import TaskRun
 from runs.rescue import expire, lose, put_back, reconcile, rescue
 from runs.settle import settle_each
@@ -55,6 +55,7 @@ class Scheduler:
         self.looked = self.tidied = self.warned = self.seen_at = 0.0
         self.seen: Glance | None = None
         self.more = False  # than the last round could do
+        self.share = ALONE
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
@@ -105,7 +106,7 @@ class Scheduler:
         ready, longest = seen.ready_by(seen.now), seen.longest
         made = moved = 0
         if seen.due and seen.due <= seen.now:
-            made = materialise(seen.now, since=self.low_water.of("due"))
+            made = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
             self.low_water.lower(seen.due)
             ready = [*Priority]
             due = seen.due if made == settings.CRONJOB_BATCH_MAX else None
@@ -114,6 +115,8 @@ class Scheduler:
         if room and ready:
             moved = self.call(seen.now, room, ready, longest)
         self.drop_canceled()
+        if self.executor.is_stuck:
+            self.executor.grow(len(self.executor.held))
         self.more = made == settings.CRONJOB_BATCH_MAX or moved >= room > 0
         looked_now = self.seen_at >= begun
         if made or (moved and self.executor.free) or not (looked_now or self.more):
@@ -144,6 +147,8 @@ class Scheduler:
         ahead = [(at - seen.now).total_seconds() for at in times if at]
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
+        if not self.executor.queue.empty():  # they may need more threads
+            ahead.append(2 * SLOW_SECONDS)
         rest = min([settings.CRONJOB_POLL_SECONDS, *ahead])
         return rest if rest > 0 else CONTENDED_SECONDS
 
@@ -207,6 +212,7 @@ class Scheduler:
             return
         self.tidied = time.monotonic()
         self.look_for_snapshots()
+        self.share = self.lease.share()
         self.unpark(seen.now)
         self.swept_held = pauses.release_batch(seen.now, after=self.swept_held)
         if seen.overdue:  # something is being called somewhere

@@ -174,3 +174,21 @@ def test_an_edit_of_anything_else_records_nothing_and_lets_the_moment_come():
     assert not TaskRun.objects.exists()
     materialise(NOON + SECOND)
     assert told(task) == [("SCHEDULED", "SCHEDULE", 0)]
+
+
+def test_each_of_several_schedulers_begins_with_tasks_of_its_own():
+    tasks = [make_task(next_run_at=NOON) for _ in range(4)]
+    shares = [(0, 2), (1, 2)]
+    for rank, of in shares:
+        assert materialise(NOON, share=(rank, of)) == 2
+        made = set(TaskRun.objects.values_list("task", flat=True))
+        assert {task.pk for task in tasks if task.pk % of == rank} <= made
+    assert TaskRun.objects.count() == 4
+
+
+def test_what_another_scheduler_leaves_to_lie_is_anybodys():
+    make_task(next_run_at=NOON)
+    (pk,) = Task.objects.values_list("pk", flat=True)
+    others = ((pk + 1) % 2, 2)
+    assert materialise(NOON + SECOND / 10, share=others) == 0
+    assert materialise(NOON + SECOND, share=others) == 1
