@@ -55,10 +55,12 @@ LOCKS = "FOR NO KEY UPDATE OF task_runs, tasks SKIP LOCKED"
 # What occupies a place of these tasks.
 UNDER_WAY = """SELECT task_id, slot, trigger, status FROM task_runs WHERE task_id IN ({})
     AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
-# Since when the oldest has waited for one; those in the second list are looked at already.
-WAITING = """SELECT task_id, trigger, min(due_at) FROM task_runs WHERE task_id IN ({})
-    AND end_time IS NULL AND status = 'SCHEDULED' AND slot IS NULL AND id NOT IN ({})
-    GROUP BY task_id, trigger"""
+# Since when the oldest has waited for one, and the oldest that no pause holds; those in the second
+# list are looked at already.
+WAITING = """SELECT task_id, min(due_at),
+    min(CASE WHEN trigger IN ('MANUAL', 'REPLAY') THEN due_at END)
+    FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL AND status = 'SCHEDULED'
+    AND slot IS NULL AND id NOT IN ({}) GROUP BY task_id"""
 # Of these tasks, those with runs that wait, as run_parked knows them.
 PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
     AND ready_at IS NULL AND deadline_at IS NULL AND callback_deadline IS NULL"""
@@ -180,9 +182,10 @@ class Places:
         if not lined_up:
             return
         others = rows(WAITING, lined_up, (run.pk for run in behind))
-        for task, trigger, first in values(TaskRun, ("task", "trigger", "due_at"), others):
-            if trigger in UNPLANNED or not held.holds(paused, lined_up[task]):
-                self.first[task] = min(first, self.first.get(task, first))
+        for task, any_of, asked_for in values(TaskRun, ("task", "due_at", "due_at"), others):
+            first = asked_for if held.holds(paused, lined_up[task]) else any_of
+            if first is not None:
+                self.first[task] = first
 
     def admits(self, run: TaskRun) -> bool:
         """Whether it may start beside what is under way; catching up goes one after another."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Prefetch, Q, prefetch_related_objects
 
 from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
@@ -16,11 +16,12 @@ from runs.executor import Key
 from runs.models import Process, TaskRun
 from runs.settle import settle, tell
 from runs.states import ErrorKind, Status
+from tasks.models import Task
 
 logger = logging.getLogger(__name__)
 
 NEEDED = ("id", "task_id", "status", "fence", "attempt", "trigger")  # for a transition
-TOLD = ("task__name", "status", "attempt", "trace_id", "request_url", "timings")  # of a sweep
+TOLD = ("task_id", "status", "attempt", "trace_id", "request_url", "timings")  # of a sweep
 FORGOTTEN = timedelta(seconds=5)  # a claim whose answer was lost shows up after this
 
 
@@ -64,8 +65,8 @@ def expire(now: datetime) -> int:
     late = TaskRun.objects.filter(callback_deadline__lte=now)
     with transaction.atomic():
         # Whoever holds one is reporting on it, or asking for more time: that may well count.
-        locked = late.select_for_update(of=("self",), skip_locked=True, no_key=True)
-        oldest = locked.select_related("task").only(*TOLD).order_by("callback_deadline", "id")
+        locked = late.select_for_update(skip_locked=True, no_key=True)
+        oldest = locked.only(*TOLD).order_by("callback_deadline", "id")
         found = list(oldest[: settings.CRONJOB_BATCH_MAX])
         if not found:
             return 0
@@ -78,6 +79,7 @@ def expire(now: datetime) -> int:
     failpoint("expire.committed")
     metrics.count("cronjob_run_total", Status.FAILED_TIMEOUT, by=ended)
     unpark({run.task_id for run in found}, now)
+    prefetch_related_objects(found, Prefetch("task", Task.objects.only("name")))
     for run in found:
         run.status, run.error_message = Status.FAILED_TIMEOUT, message
         tell(run, settled=True)

@@ -44,8 +44,7 @@ def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     oracle.check(world)
 
 
-def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
-    world = each_world
+def test_a_scheduler_that_slept_beyond_some_moments_adds_none(world):
     sleeper, _ = world.started(2)
     world.plant(5, end_at=7)
     until(lambda: len(world.runs()) >= 5)
@@ -56,8 +55,7 @@ def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
     oracle.check(world)
 
 
-def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(each_world):
-    world = each_world
+def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(world):
     world.plant(run_at=0.5)
     for _ in range(4):
         begun = time.monotonic()
