@@ -51,9 +51,9 @@ class Lease(threading.Thread):
         """Which of the schedulers at work it is, and of how many."""
         at_work = Process.objects.filter(draining=False).order_by("name")
         names = list(at_work.values_list("name", flat=True))
-        return (
-            (names.index(self.process.name), len(names)) if self.process.name in names else (0, 1)
-        )
+        if self.process.name not in names:
+            return 0, 1
+        return names.index(self.process.name), len(names)
 
     def holds(self) -> bool:
         """Whether others must still believe us alive; by our own clock, and a beat early."""
