@@ -7,6 +7,7 @@ from datetime import datetime
 
 from bench import contenders as who
 from bench import ground
+from bench.api import api as measured_api
 from bench.contenders import Contender
 from bench.ground import middle, pause, say, share
 from bench.results import Found
@@ -213,6 +214,10 @@ def sqlite(scale: Scale, *, only: str) -> Found:
     return compare(field, scale, only=only, title="The same on SQLite, one process")
 
 
+def api(scale: Scale, *, only: str) -> Found:
+    return measured_api(quick=scale.quick, rounds=scale.rounds)
+
+
 ALL: dict[str, Callable[..., Found]] = {
-    "burst": burst, "idle": idle, "steady": steady, "slow": slow, "sqlite": sqlite,
+    "burst": burst, "idle": idle, "steady": steady, "slow": slow, "sqlite": sqlite, "api": api,
 }  # fmt: skip

@@ -11,10 +11,11 @@ from django.http.request import split_domain_port, validate_host
 
 from tasks.rules import check_headers
 
+OURS = "cronjob"  # what a scheduler needs to be right, and all that it looks at
 KEY_LENGTH = 50
 
 
-@register()
+@register(OURS)
 def secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     try:
         if settings.SECRET_KEY:
@@ -25,7 +26,7 @@ def secret_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return [Error("There is no secret key.", hint=hint, id="cronjob.E001")]
 
 
-@register()
+@register(OURS)
 def short_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     key = "" if secret_key(None) else settings.SECRET_KEY
     if settings.DEBUG or not 0 < len(key) < KEY_LENGTH:
@@ -34,7 +35,7 @@ def short_key(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return [Error("The secret key could be guessed.", hint=hint, id="cronjob.E005")]
 
 
-@register()
+@register(OURS)
 def default_headers(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     try:
         check_headers(settings.CRONJOB_DEFAULT_HEADERS)
@@ -53,7 +54,7 @@ def https_without_proxy(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return [Warning(text, hint=hint, id="cronjob.W002")]
 
 
-@register()
+@register(OURS)
 def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for name in settings.ENV.unknown("CRONJOB_"):
@@ -63,7 +64,7 @@ def unknown_settings(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return found
 
 
-@register()
+@register(OURS)
 def base_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if not settings.CRONJOB_BASE_URL:
         return []
@@ -85,7 +86,7 @@ def warnings() -> str:
     return "".join(f"warning: {message.msg} {message.hint}\n" for message in found)
 
 
-@register()
+@register(OURS)
 def leases(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.CRONJOB_LEASE_SECONDS >= 3 * settings.CRONJOB_BEAT_SECONDS:
         return []
@@ -93,7 +94,7 @@ def leases(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return [Error("One late beat would end a lease.", hint=hint, id="cronjob.E002")]
 
 
-@register()
+@register(OURS)
 def one_redis(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if not (settings.CRONJOB_REDIS_URL and settings.CRONJOB_REDIS_CLUSTER_URLS):
         return []

@@ -22,6 +22,7 @@ if not settings.CRONJOB_BIND.startswith("fd://"):  # else `up` has said it
     sys.stderr.write(checks.warnings())
 
 wsgi_app = "cronjob.wsgi"
+preload_app = True  # read once, shared by all workers: they start at once, and take less memory
 bind = settings.CRONJOB_BIND
 worker_class = "gthread"
 workers = settings.CRONJOB_WEB_PROCESSES

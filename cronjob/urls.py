@@ -35,6 +35,7 @@ class Digits(Anything):
     regex = "[0-9]{1,19}"
 
 
+admin.autodiscover()
 register_converter(Anything, "anything")
 register_converter(Digits, "digits")
 CALLBACKS: dict[str, Any] = {"get": "list", "post": "post", "put": "put", "patch": "patch"}

@@ -23,8 +23,10 @@ class Pages(BasePagination):
         start = (self.page - 1) * self.size
         rows = self.rows(queryset, start)
         self.more = len(rows) > self.size
-        # Counting stops soon after the last number that is told.
-        self.count = queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
+        self.count = start + len(rows)
+        if self.more or (start and not rows):
+            # Nothing tells but counting; it stops soon after the last number that is told.
+            self.count = queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
         return rows[: self.size]
 
     def rows(self, queryset: Any, start: int) -> list[Any]:

@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from cronjob.lib import clock
 from runs.materialise import materialise
@@ -174,6 +176,22 @@ def test_the_count_of_runs_is_exact_up_to_ten_thousand_and_deeper_pages_go_by_id
     assert len(deeper) == 150
     assert ids(reader.get(link(page["next"]))) == deeper == sorted(deeper, reverse=True)
     assert deeper[0] < last
+
+
+def test_the_last_page_tells_the_count_without_a_query_for_it(reader):
+    copy(make_run(status="SUCCESS", trigger="MANUAL"), 4)
+    for asked, shown, counts in (
+        ("", 5, 0),
+        ("&page=2", 2, 0),
+        ("&page=1", 3, 1),
+        ("&page=3", 0, 1),
+    ):
+        size = "" if not asked else "page_size=3"
+        with CaptureQueriesContext(connection) as seen:
+            page = said(reader.get(f"runs?{size}{asked}"))
+        assert (page["count"], len(page["results"])) == (5, shown), asked
+        assert sum("COUNT(*)" in query["sql"] for query in seen.captured_queries) == counts, asked
+    assert said(reader.get("runs?status=FAILED"))["count"] == 0
 
 
 def test_get_a_run(reader):

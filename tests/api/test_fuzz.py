@@ -10,6 +10,7 @@ import pytest
 import requests
 
 from cronjob.client import Client
+from tests.faults.world import LONG
 from tests.processes import origin, up
 from tests.target import Target
 
@@ -22,6 +23,9 @@ CHECKS = (
 )
 REPORT = {"status": "SUCCESS"}
 JOB = {"http": {"url": "http://127.0.0.1:9/"}, "schedule": {"kind": "every", "every": "1h"}}
+# What costs most, and what finds most of what only one database minds, goes to PostgreSQL alone;
+# the long form sends everything to both.
+PHASES = {"postgresql": "examples,coverage", "sqlite": "examples,fuzzing"}
 COUNT = 40  # of everything: some are deleted, canceled and answered on the way
 
 
@@ -39,7 +43,7 @@ def test_no_request_however_odd_is_answered_by_a_5xx(tmp_path, postgres, vendor)
             "run", f"{url}/api/schema/",
             "--header", f"Authorization: Bearer {key}",
             "--checks", ",".join(CHECKS),
-            "--phases", "examples,coverage,fuzzing",
+            "--phases", "examples,coverage,fuzzing" if LONG else PHASES[vendor],
             "--max-examples", "5",
             "--warnings", "off",
             "--no-color",
@@ -60,7 +64,7 @@ def test_no_request_however_odd_is_answered_by_a_5xx(tmp_path, postgres, vendor)
     told = (tmp_path / "answers").read_text().splitlines()
     done = {label for label, _, status in (line.rpartition(" ") for line in told) if status < "300"}
     every = {f"{verb.upper()} {path}" for path, verbs in schema["paths"].items() for verb in verbs}
-    assert every - done == set()
+    assert LONG or vendor == "sqlite" or every - done == set()
 
 
 def seeded(client, target, jobs):

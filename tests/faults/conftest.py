@@ -13,18 +13,17 @@ import psycopg
 import pytest
 
 from tests.conftest import URL
-from tests.faults.world import World, migrate
+from tests.faults.world import LONG, SEEDS, World, migrate
 
 TEMPLATE = "faults_template"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    seeds = int(os.environ.get("FAULT_SEEDS", "1"))
     worlds = {"world", "small_world", "each_world", "fragile_world", "steps"}
-    if seeds > 1 and "chance" not in metafunc.fixturenames and worlds & {*metafunc.fixturenames}:
+    if LONG and "chance" not in metafunc.fixturenames and worlds & {*metafunc.fixturenames}:
         metafunc.fixturenames.append("chance")  # the machine takes chances, too
     if "chance" in metafunc.fixturenames:
-        metafunc.parametrize("chance", range(seeds), indirect=True)
+        metafunc.parametrize("chance", range(SEEDS), indirect=True)
 
 
 @pytest.fixture

@@ -32,6 +32,27 @@ def test_no_moment_is_lost_or_doubled_when_the_clock_steps(request, place, steps
     oracle.check(world)
 
 
+@pytest.mark.parametrize("step", [HOUR, 2 * HOUR])
+def test_what_a_step_passes_over_is_made_up_for_as_each_task_says(each_world, step):
+    world = each_world
+    made_up_for = {"FIRE_NOW": 1, "SKIP": 0, "CATCH_UP_LIMITED": 3}
+    tasks = {
+        task.pk: policy
+        for policy in made_up_for
+        for task in world.plant(2, misfire_policy=policy, catchup_limit=3, end_at=step + 4)
+    }
+    world.started(2)
+    until(lambda: len(world.runs()) >= 10, what=world.said)
+    world.clock.write_text(str(step))
+    world.quiet()
+    oracle.check(world)
+    for task, policy in tasks.items():
+        late = world.runs(f"task_id = {task} AND trigger = 'CATCH_UP'")
+        assert [run["status"] for run in late] == ["SUCCESS"] * made_up_for[policy], policy
+        (missed,) = world.runs(f"task_id = {task} AND missed_count > {step} / 2")
+        assert (missed["status"], missed["reason"]) == ("MISSED", "misfire")
+
+
 @pytest.mark.parametrize("skew", [-600, 600])
 def test_the_clock_of_a_host_does_not_matter_where_the_database_has_one(world, skew):
     world.started(1, **{SKEW: str(skew)})

@@ -30,6 +30,22 @@ def test_one_signal_lets_calls_end_while_others_take_over_what_waits(each_world)
     oracle.check(world)
 
 
+def test_a_newer_version_may_add_columns_while_this_one_runs(each_world):
+    world = each_world
+    old, _ = world.started(2)
+    world.plant(10, end_at=6)
+    until(lambda: len(world.runs()) >= 20, what=world.said)
+    for table in ("tasks", "task_runs", "processes", "async_callbacks"):
+        world.alter(f"ALTER TABLE {table} ADD COLUMN later varchar(9) DEFAULT 'x' NOT NULL")
+        world.alter(f"ALTER TABLE {table} ADD COLUMN unknown timestamp")
+    world.started(1)  # one that has seen them from the first
+    assert old.end() == 0, old.output
+    world.quiet()
+    assert {(run["status"], run["attempt"]) for run in world.runs()} == {("SUCCESS", 1)}
+    assert "again" not in world.said(), "a round failed"
+    oracle.check(world)
+
+
 @pytest.mark.parametrize("how", ["second signal", "patience is over"])
 def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
     last = {"CRONJOB_DRAIN_SECONDS": "1"} if how == "patience is over" else {}

@@ -8,11 +8,11 @@ import pytest
 from cronjob.lib import clock
 from runs import trigger
 from tests.faults import oracle
-from tests.faults.world import NEVER, until
+from tests.faults.world import LONG, NEVER, until
 from tests.target import Answer
 
 pytestmark = pytest.mark.faults
-MANY, REPLICAS = 300, 3
+MANY, REPLICAS = (2000, 5) if LONG else (300, 3)
 OTHERS = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()"
 
 

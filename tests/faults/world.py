@@ -1,13 +1,14 @@
 """A world for faults: a database, a target, tasks, and schedulers that come and go by force."""
 
 import itertools
+import os
 import re
 import signal
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from tests.faults.hurried import ONCE, STEP
 from tests.processes import Running, run
 from tests.target import Target
 
+SEEDS = int(os.environ.get("FAULT_SEEDS", "1"))
+LONG = SEEDS > 1  # the long form: also bigger, where that matters
 LEASE = 2.0
 SETTINGS = {
     "CRONJOB_SECRET_KEY": "k" * 50,
@@ -79,6 +82,7 @@ class World:
         self.asleep: list[Running] = []
         self.clock = directory / "clock"
         self.clock.write_text("0")
+        self.asking: psycopg.Connection[dict[str, Any]] | None = None
 
     def __enter__(self) -> "World":
         self.target.__enter__()
@@ -92,6 +96,8 @@ class World:
         for one in everybody:
             one.close()
         self.target.stop()
+        if self.asking:
+            self.asking.close()
 
     # --- schedulers ---------------------------------------------------------------------------
 
@@ -148,8 +154,7 @@ class World:
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         if self.url:
-            with psycopg.connect(self.url, autocommit=True, row_factory=dict_row) as asked:
-                return asked.execute(sql.replace("?", "%s"), values or None).fetchall()
+            return self.asked(sql.replace("?", "%s"), values)
         asked = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=20)
         try:
             asked.row_factory = sqlite3.Row
@@ -157,6 +162,26 @@ class World:
             return [{name: read(row[name]) for name in row.keys()} for row in rows]  # noqa: SIM118
         finally:
             asked.close()
+
+    def asked(self, sql: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """On one connection as long as it lives: who waits asks often."""
+        with suppress(psycopg.OperationalError):
+            if self.asking:
+                return self.asking.execute(sql, values or None).fetchall()
+        self.asking = psycopg.connect(
+            self.url, autocommit=True, row_factory=dict_row, prepare_threshold=None
+        )
+        return self.asking.execute(sql, values or None).fetchall()
+
+    def alter(self, sql: str) -> None:
+        """Something else than asking."""
+        if self.url:
+            with psycopg.connect(self.url, autocommit=True) as done:
+                done.execute(sql)
+            return
+        done = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=20)
+        done.execute(sql)
+        done.close()
 
     def number(self, sql: str, *values: Any) -> int:
         return int(next(iter(self.rows(sql, *values)[0].values())))
@@ -190,8 +215,13 @@ class World:
             inner.close()
             connections[DEFAULT_DB_ALIAS] = outside
 
-    def plant(self, count: int = 1, *, path: str = "/status/200", **fields: Any) -> list[Task]:
-        """So many tasks; times are in seconds from now, a `run_at` makes them fire once."""
+    def plant(
+        self, count: int = 1, *, path: str = "/status/200", apart: float = 0, **fields: Any
+    ) -> list[Task]:
+        """So many tasks; times are in seconds from now, a `run_at` makes them fire once.
+
+        `apart`: how many seconds after the one before.
+        """
         kind = fields.pop("schedule_kind", "ONCE" if "run_at" in fields else "EVERY")
         every = {"every_seconds": 1} if kind == "EVERY" else {}
         made = []
@@ -199,9 +229,11 @@ class World:
             now = clock.now()
             for name in TIMES & fields.keys():
                 fields[name] = now + timedelta(seconds=fields[name])
-            for _ in range(count):
+            for number in range(count):
                 own = {"name": f"task {next(NUMBERS)}", "target_url": self.target.url(path)}
-                task = Task(**({"schedule_kind": kind} | every | own | fields))
+                if apart:
+                    own["run_at"] = fields["run_at"] + timedelta(seconds=number * apart)
+                task = Task(**({"schedule_kind": kind} | every | fields | own))
                 standing.create(task, now=now)
                 made.append(task)
         return made

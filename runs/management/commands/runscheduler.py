@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
+from cronjob import checks
 from cronjob.lib import http, scrape
 from cronjob.lib.loop import Loop
 from cronjob.lib.supervisor import Child, supervise
@@ -18,6 +19,7 @@ from runs.scheduler import Scheduler
 
 
 class Command(BaseCommand):
+    requires_system_checks = (checks.OURS,)  # neither pages nor an API: it starts twice as fast
     help = "Make due tasks into runs and call them. Any number may run at once, on any host."
 
     def add_arguments(self, parser: CommandParser) -> None:
