@@ -9,7 +9,6 @@ from rest_framework.request import Request
 
 from cronjob.api.errors import ApiError
 from cronjob.api.models import ApiKey
-from cronjob.lib import clock
 
 # What a person's rights in the console are worth here.
 PERMISSIONS = {
@@ -39,10 +38,10 @@ class KeyAuthentication(authentication.BaseAuthentication):
         kind, _, text = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() not in ("bearer", "token"):
             return None
-        now = clock.now()
-        key = ApiKey.objects.find(text.strip(), now=now)
-        if key is None:
+        found = ApiKey.objects.find(text.strip())
+        if found is None:
             raise exceptions.AuthenticationFailed("This key is unknown, expired or revoked.")
+        key, now = found
         key.used(now)
         request.META["cronjob.user"] = f"key {key.name}"
         return KeyUser(key), key

@@ -9,6 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models.expressions import RawSQL
+
+from cronjob.lib import clock
 
 SCOPES = {
     "read": "see everything",
@@ -33,14 +36,16 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         key.save(force_insert=True)
         return key, text
 
-    def find(self, text: str, *, now: datetime) -> "ApiKey | None":
-        """The key that `text` opens, if it may still be used."""
+    def find(self, text: str) -> "tuple[ApiKey, datetime] | None":
+        """The key that `text` opens, if it may still be used, and the time of asking."""
         parts = text.split("_", 2)
         if len(parts) != 3 or parts[0] != "cj" or len(parts[1]) != 8 or "\x00" in text:
             return None
-        key = self.filter(prefix=parts[1]).first()
-        matches = hmac.compare_digest(key.hash if key else "0" * 64, digest(text))
-        return key if key and matches and key.usable(now) else None
+        key: Any = self.annotate(told=RawSQL(clock.column(), ())).filter(prefix=parts[1]).first()
+        if not hmac.compare_digest(key.hash if key else "0" * 64, digest(text)) or not key:
+            return None
+        now = clock.read(key.told)
+        return (key, now) if key.usable(now) else None
 
 
 def digest(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from django.db.models.expressions import RawSQL
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
 from cronjob.api.errors import invalid
+from cronjob.lib.instances import listed
 
 SIZE, SIZE_MAX, COUNT_MAX = 20, 200, 10_000
 PAGE_MAX = 2**31
@@ -101,7 +103,7 @@ class DeepPages(Pages):
         if start == 0:
             return super().rows(queryset, start)
         keys = queryset.values_list("pk", flat=True)[start : start + self.size + 1]
-        return list(queryset.filter(pk__in=list(keys)))
+        return list(queryset.filter(pk__in=RawSQL(listed(keys), ())))
 
     def next(self) -> str | None:
         url = self.request.build_absolute_uri()
