@@ -41,6 +41,7 @@ class Burst:
     server: float
     missing: int
     twice: int
+    memory: float  # MiB, of the workers
 
 
 def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
@@ -59,18 +60,20 @@ def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
             pause(0.1)
         pause(1.0)  # what came of them is written, too
         used = field.group.seconds() - before[0], ground.named(field.server) - before[1]
-        seen = sink.report()
+        seen, memory = sink.report(), field.group.memory()
     late = sorted(at - int(when) / 1e6 for when, at, _ in seen)
     jobs = {job for _, _, job in seen}
     return Burst(
         rate=len(jobs) / late[-1], worst=late[-1], worker=used[0] / count * 1e6,
         server=used[1] / count * 1e6, missing=count - len(jobs), twice=len(seen) - len(jobs),
+        memory=memory,
     )  # fmt: skip
 
 
 def burst(scale: Scale, *, only: str) -> Found:
     peers = [who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q]
-    field = [who.ours(slots=64), *([] if scale.quick else peers), who.LIMIT, who.LIMIT_URLLIB3]
+    limits = [who.LIMIT] if scale.quick else [who.LIMIT, who.LIMIT_URLLIB3]
+    field = [who.ours(slots=64), *([] if scale.quick else peers), *limits]
     return compare(field, scale, only=only, title="Very many tasks due at one instant")
 
 
@@ -89,7 +92,15 @@ def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) 
         "PostgreSQL with its default durability, Redis as it comes. Runs a second until the last "
         "call; CPU of the workers and of the database or broker for each. Medians of "
         f"{scale.rounds} rounds, from the least to the most.",
-        head=("who", "runs a second", "ours is", "worker, µs", "server, µs", "not called, twice"),
+        head=(
+            "who",
+            "runs a second",
+            "ours is",
+            "worker, µs",
+            "server, µs",
+            "memory, MiB",
+            "not called, twice",
+        ),
         unit="runs a second",
     )
     for name in sorted(measured, key=lambda name: -middle(b.rate for b in measured[name])):
@@ -101,6 +112,7 @@ def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) 
             name, f"{rate:,.0f} ({min(rates):,.0f}–{max(rates):,.0f})",
             f"{middle(ours) / rate:.2f} ×" if ours else "",
             f"{middle(b.worker for b in all_of):.0f}", f"{middle(b.server for b in all_of):.0f}",
+            f"{middle(b.memory for b in all_of):.0f}",
             f"{max(b.missing for b in all_of)}, {max(b.twice for b in all_of)}",
         ))  # fmt: skip
     return result
@@ -120,12 +132,10 @@ def idle_of(contender: Contender, count: int) -> list[float]:
 
 
 def idle(scale: Scale, *, only: str) -> Found:
-    count = scale.of(100, 30)
+    count = scale.of(100, 20)
     peers = [who.CELERY, who.APSCHEDULER, who.PROCRASTINATE, who.HUEY]
-    field = [
-        who.ours(processes=1), who.ours("Cronjob on SQLite", needs="", processes=1),
-        *([] if scale.quick else peers),
-    ]  # fmt: skip
+    on_sqlite = who.ours("Cronjob on SQLite", needs="", processes=1)
+    field = [who.ours(processes=1), *([] if scale.quick else [on_sqlite, *peers])]
     result = Found(
         title="One at a time, at rest",
         said=f"{count} jobs, a third of a second apart, each due at a moment of its own: how much "
@@ -149,7 +159,7 @@ def idle(scale: Scale, *, only: str) -> Found:
 
 def steady(scale: Scale, *, only: str) -> Found:
     """Every task each second: is every moment called once, and how late?"""
-    tasks, seconds = scale.of(1000, 300), scale.of(60, 10)
+    tasks, seconds = scale.of(1000, 200), scale.of(60, 5)
     result = Found(
         title=f"{tasks} tasks each second for {seconds} s",
         said="Each task is due every second, all at once; one GET each. PostgreSQL, its "
@@ -158,27 +168,63 @@ def steady(scale: Scale, *, only: str) -> Found:
               "PostgreSQL, µs"),
     )  # fmt: skip
     for one in chosen([who.ours(slots=64)], only):
-        with ground.sink() as sink, one.ready() as field:
-            first = (int(time.time()) + int(AHEAD)) * 1_000_000
-            field.plant(tasks, first, -1_000_000, sink.url)
-            field.start()
-            pause(first / 1e6 - 0.5 - time.time())
-            before = field.group.seconds(), ground.named("postgres")
-            pause(seconds + 0.4)
-            used = field.group.seconds() - before[0], ground.named("postgres") - before[1]
-            pause(5)
-            seen = sink.report()
-        moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
-        late = sorted((at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments)
-        once = len({(when, job) for when, _, job in moments})
+        found = ticks_of(one, tasks, seconds)
+        late, count = sorted(found.late), tasks * seconds
         told = [f"{share(late, part):.0f} ms" for part in (0.5, 0.99, 1)]
-        cost = [f"{number / max(len(moments), 1) * 1e6:.0f}" for number in used]
-        result.rows.append((one.name, str(tasks * seconds), str(once), *told, *cost))
+        cost = [f"{number / max(len(late), 1) * 1e6:.0f}" for number in found.used]
+        result.rows.append((one.name, str(count), str(found.once), *told, *cost))
     return result
 
 
+def periodic(scale: Scale, *, only: str) -> Found:
+    """The same for everybody who knows tasks that are due each second."""
+    tasks, seconds = scale.of(1000, 200), scale.of(20, 5)
+    result = Found(
+        title=f"{tasks} tasks each second, ours and the others",
+        said=f"For {seconds} s, after some seconds to settle in. Those that do not tell their jobs "
+        "when they were due are counted by their calls alone.",
+        head=("who", "of the moments, called", "twice", "late: median", "99 %"),
+    )
+    for one in chosen([who.ours(slots=64), who.PROCRASTINATE, who.CELERY, who.APSCHEDULER], only):
+        found, most = ticks_of(one, tasks, seconds), tasks * seconds
+        called = found.once if found.late else found.calls
+        late = sorted(found.late)
+        told = [f"{share(late, part):.0f} ms" if late else "" for part in (0.5, 0.99)]
+        twice = str(len(late) - found.once) if late else ""
+        result.rows.append((one.name, f"{called / most:.1%}", twice, *told))
+        say(f"  {result.rows[-1]}")
+    return result
+
+
+@dataclass
+class Ticks:
+    calls: int  # in these seconds
+    once: int  # different moments, of those that were due in them
+    late: list[float]  # ms of each call for one of these, if it knows when it was due
+    used: tuple[float, float]  # seconds of CPU, of the workers and of the server
+
+
+def ticks_of(contender: Contender, tasks: int, seconds: int) -> Ticks:
+    with ground.sink() as sink, contender.ready() as field:
+        first = (int(time.time()) + int(AHEAD)) * 1_000_000
+        field.tick(tasks, first, sink.url)
+        pause(first / 1e6 - 0.5 - time.time())
+        sink.report()
+        before = field.group.seconds(), ground.named(field.server)
+        pause(seconds + 0.4)
+        used = field.group.seconds() - before[0], ground.named(field.server) - before[1]
+        calls = sink.count()
+        pause(5)
+        seen = sink.report()
+    moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
+    return Ticks(
+        calls=calls, once=len({(when, job) for when, _, job in moments}), used=used,
+        late=[(at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments],
+    )  # fmt: skip
+
+
 def microseconds(when: str) -> int:
-    return int(datetime.fromisoformat(when).timestamp() * 1e6)
+    return int(when) if when.isdigit() else int(datetime.fromisoformat(when).timestamp() * 1e6)
 
 
 def within(when: str, first: int, seconds: int) -> bool:
@@ -219,5 +265,6 @@ def api(scale: Scale, *, only: str) -> Found:
 
 
 ALL: dict[str, Callable[..., Found]] = {
-    "burst": burst, "idle": idle, "steady": steady, "slow": slow, "sqlite": sqlite, "api": api,
+    "burst": burst, "idle": idle, "steady": steady, "periodic": periodic, "slow": slow,
+    "sqlite": sqlite, "api": api,
 }  # fmt: skip

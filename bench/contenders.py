@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import ground
-from bench.ground import PEERS, PYTHON, ROOT, Group, Variables
+from bench.ground import PEERS, ROOT, Group, Variables
 
 LONG = 1200
 
@@ -25,9 +25,13 @@ class Field:
     def plant(self, *words: object) -> None:
         self.contender.plant(self, *words)
 
-    def start(self) -> None:
-        for command in self.contender.workers:
+    def start(self, *commands: tuple[object, ...]) -> None:
+        for command in commands or self.contender.commands():
             self.group.start(*command, variables=self.variables, directory=self.contender.directory)
+
+    def tick(self, count: int, first: int, url: str) -> None:
+        """Start with so many tasks that are due each second."""
+        self.contender.tick(self, count, first, url)
 
     @property
     def server(self) -> str:
@@ -38,11 +42,12 @@ class Field:
 class Contender:
     name: str
     script: str
-    workers: tuple[tuple[object, ...], ...] = ()
+    workers: int = 1
     needs: str = "postgresql"
     variables: Variables = field(default_factory=dict)
     directory: Path = PEERS
     planting: float = 0.0  # seconds that each job takes to be handed over
+    beat: bool = False  # what is due each second comes from a process of its own
 
     @contextmanager
     def ready(self) -> Iterator[Field]:
@@ -62,10 +67,32 @@ class Contender:
         """Nothing, for most."""
 
     def plant(self, where: Field, *words: object) -> None:
-        ask(where, PYTHON, PEERS / self.script, "plant", *words)
+        ask(where, ground.python(), PEERS / self.script, "plant", *words)
+
+    def commands(self) -> list[tuple[object, ...]]:
+        """Of its workers."""
+        return [(ground.python(), PEERS / self.script, "worker")] * self.workers
+
+    def tick(self, where: Field, count: int, first: int, url: str) -> None:
+        self.plant(where, 0, 0, 0, url)  # which makes its tables
+        script = (ground.python(), PEERS / self.script)
+        if self.beat:
+            where.start(*self.commands(), (*script, "beat", count, url))
+        else:
+            where.start(*[(*script, "every", count, url)] * self.workers)
 
 
+@dataclass
 class Ours(Contender):
+    flags: tuple[str, ...] = ()
+
+    def commands(self) -> list[tuple[object, ...]]:
+        return [(sys.executable, "manage.py", "runscheduler", *self.flags)]
+
+    def tick(self, where: Field, count: int, first: int, url: str) -> None:
+        self.plant(where, count, first, -1_000_000, url)
+        where.start()
+
     def prepare(self, where: Field) -> None:
         where.variables |= {
             "CRONJOB_DATA_DIR": str(where.place), "CRONJOB_SECRET_KEY": "only to measure " * 4,
@@ -93,18 +120,15 @@ def ours(
     name: str = "Cronjob", *, needs: str = "postgresql", processes: int = 2, slots: int = 0
 ) -> Ours:
     flags = [f"--processes={processes}", *([f"--slots={slots}"] if slots else [])]
-    command = (sys.executable, "manage.py", "runscheduler", *flags)
-    return Ours(name, "", workers=(command,), needs=needs, directory=ROOT)
+    return Ours(name, "", needs=needs, directory=ROOT, flags=tuple(flags))
 
 
 def peer(name: str, module: str, count: int = 1, **fields: object) -> Contender:
-    script = f"of_{module}.py"
-    workers = tuple((PYTHON, PEERS / script, "worker") for _ in range(count))
-    return Contender(name, script, workers=workers, **fields)  # type: ignore[arg-type]
+    return Contender(name, f"of_{module}.py", workers=count, **fields)  # type: ignore[arg-type]
 
 
 PROCRASTINATE = peer("procrastinate", "procrastinate", 2, planting=0.004)
-CELERY = peer("Celery, threads", "celery", 2, needs="redis", planting=0.002)
+CELERY = peer("Celery, threads", "celery", 2, needs="redis", planting=0.002, beat=True)
 DJANGO_Q = peer("django-q2", "djangoq")
 APSCHEDULER = peer("APScheduler", "apscheduler", planting=0.002)
 HUEY = peer("huey, Redis", "huey", 2, needs="redis")

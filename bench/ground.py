@@ -17,7 +17,6 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "var" / "bench"
-PYTHON = PLACE / "venv" / "bin" / "python"
 PEERS = ROOT / "bench" / "peers"
 USUAL = 0.0487  # seconds in which such a core adds a million numbers in CPython 3.11
 Variables = dict[str, str]
@@ -52,6 +51,12 @@ def pace() -> float:
     return (time.perf_counter() - begun) / USUAL
 
 
+def python() -> Path:
+    """Of the peers; ourselves and the limit run without their virtualenv, too."""
+    own = PLACE / "venv" / "bin" / "python"
+    return own if own.exists() else Path(sys.executable)
+
+
 def virtualenv() -> None:
     """Of the peers, made once and again whenever what they need has changed."""
     wanted = (ROOT / "bench/requirements.txt").read_text()
@@ -61,7 +66,7 @@ def virtualenv() -> None:
     say(f"installing the peers into {PLACE / 'venv'} …")
     subprocess.run([sys.executable, "-m", "venv", PLACE / "venv"], check=True)
     quiet = ["-q", "--disable-pip-version-check", "-r", ROOT / "bench/requirements.txt"]
-    subprocess.run([PYTHON, "-m", "pip", "install", *quiet], check=True)
+    subprocess.run([python(), "-m", "pip", "install", *quiet], check=True)
     made.write_text(wanted)
 
 
@@ -141,7 +146,7 @@ def named(name: str) -> float:
 class Sink:
     def __init__(self, slow: float = 0.0) -> None:
         self.process = subprocess.Popen(
-            [PYTHON, ROOT / "bench/sink.py", str(slow)], stdout=subprocess.PIPE
+            [python(), ROOT / "bench/sink.py", str(slow)], stdout=subprocess.PIPE
         )
         assert self.process.stdout
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"

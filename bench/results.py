@@ -20,12 +20,13 @@ class Found:
     rows: list[Sequence[str]] = field(default_factory=list)
     bars: list[tuple[str, float, float, float]] = field(default_factory=list)  # median, low, high
     unit: str = ""
+    pace: str = ""  # of the machine meanwhile
 
 
 def write(name: str, found: Found, *, keep: bool) -> None:
     table = [f"| {' | '.join(found.head)} |", "|" + "---|" * len(found.head)]
     table += [f"| {' | '.join(row)} |" for row in found.rows]
-    ground.say("\n".join(["", found.title, "", *table, ""]))
+    ground.say("\n".join(["", found.title, "", *table, "", f"A loop took {found.pace}.", ""]))
     if not keep:
         return
     RESULTS.mkdir(exist_ok=True)
@@ -35,7 +36,7 @@ def write(name: str, found: Found, *, keep: bool) -> None:
         "",
         found.said,
         "",
-        f"{ground.machine()}.",
+        f"{ground.machine()}. A loop took {found.pace}.",
         "",
         *table,
         "",
@@ -43,5 +44,5 @@ def write(name: str, found: Found, *, keep: bool) -> None:
     ]
     (RESULTS / f"{name}.md").write_text("\n".join(lines))
     if found.bars:
-        drawn = [ground.PYTHON, ground.ROOT / "bench/plot.py", RESULTS / f"{name}.svg"]
+        drawn = [ground.python(), ground.ROOT / "bench/plot.py", RESULTS / f"{name}.svg"]
         subprocess.run(drawn, input=json.dumps(asdict(found)), text=True, check=True)

@@ -1,8 +1,8 @@
 """All comparisons, ours and the others in the same run: `python bench/run.py [CLAIM …]`.
 
 Makes a virtualenv for the peers in var/bench the first time. The results go to bench/results/: for
-each claim a table in Markdown and a plot. Needs the `test` extra, and a redis-server for Celery and
-huey.
+each claim a table in Markdown and a plot. Needs the `test` extra, a redis-server for Celery and
+huey, and wrk for the API; `--quick` is ours and the bare limit, and needs none of them.
 """
 
 import argparse
@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("claims", nargs="*", metavar="CLAIM", help=f"of {names}; all by default")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many is told")
     parser.add_argument(
-        "--quick", action="store_true", help="a short form, ours and the limit only"
+        "--quick",
+        action="store_true",
+        help="a short form, ours and the limit only; nothing is kept",
     )
     parser.add_argument(
         "--only", metavar="WORD", default="", help="contenders with it in their name"
@@ -32,13 +34,14 @@ def main() -> None:
     unknown = set(chosen.claims) - set(claims.ALL)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
-    ground.virtualenv()
+    if not chosen.quick:
+        ground.virtualenv()
     ground.say(ground.machine())
     for name in chosen.claims or claims.ALL:
-        found = claims.ALL[name](
-            claims.Scale(quick=chosen.quick, rounds=1 if chosen.quick else chosen.rounds),
-            only=chosen.only,
-        )
+        scale = claims.Scale(quick=chosen.quick, rounds=1 if chosen.quick else chosen.rounds)
+        before = ground.pace()
+        found = claims.ALL[name](scale, only=chosen.only)
+        found.pace = f"{before:.1f} times as long as usual before, {ground.pace():.1f} after"
         write(name, found, keep=not (chosen.quick or chosen.only))
 
 

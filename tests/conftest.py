@@ -13,6 +13,8 @@ from django.db import connection as django_connection
 from django.db import connections
 from django.db.utils import load_backend
 from django.test import Client
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis
 from psycopg.conninfo import make_conninfo
 
 from cronjob.lib import database as databases
@@ -22,6 +24,12 @@ from tests.servers import Postgres
 ALIAS = "default"
 POSTGRES = pytest.StashKey[Postgres]()
 URL = "TESTS_POSTGRES_URL"  # how the owner tells the workers
+
+hypothesis.register_profile(  # a machine may be slow, and CI is to see the same each time
+    "ours", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)  # fmt: skip
+hypothesis.load_profile("ours")
 
 
 def pytest_configure(config: pytest.Config) -> None:

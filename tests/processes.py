@@ -17,7 +17,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 ROOT = Path(__file__).resolve().parent.parent
-HANG_SECONDS = 60  # how long a test waits before it says that something hangs
+HANG_SECONDS = 120  # how long a test waits before it says that something hangs
 
 
 def environment(data_dir: Path, **variables: str) -> dict[str, str]:
@@ -149,7 +149,7 @@ def up(data_dir: Path, *arguments: str, **variables: str) -> Iterator[Running]:
 def answering(base: str) -> bool:
     """Ask until somebody answers there."""
     with requests.Session() as session:
-        patient = Retry(connect=40, backoff_factor=0.05, backoff_max=1)
+        patient = Retry(connect=HANG_SECONDS, backoff_factor=0.05, backoff_max=1)
         session.mount("http://", HTTPAdapter(max_retries=patient))
         return session.get(f"{base}/healthz", timeout=HANG_SECONDS).ok
 

@@ -202,7 +202,7 @@ class Target:
             turns = chain(script, repeat(script[-1]))
             self._handlers[path] = lambda _: next(turns)
 
-    def wait_for(self, count: int, *, timeout: float = 5) -> list[Received]:
+    def wait_for(self, count: int, *, timeout: float = 60) -> list[Received]:
         """Return the first so many requests once they are here, or fail and say which are."""
         with self._arrival:
             self._arrival.wait_for(lambda: len(self.requests) >= count, timeout)

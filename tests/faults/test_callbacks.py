@@ -33,7 +33,7 @@ def called(world, count=1, *, path="/status/202", schedulers=1, **fields):
     """So many runs were called; the URL on which each of them is awaited, by the run's number."""
     world.started(schedulers, **world.known)
     world.plant(count, path=path, run_at=0.5, **(ASYNC | fields))
-    requests = world.target.wait_for(count, timeout=30)
+    requests = world.target.wait_for(count)
     return {int(request.headers["X-Cronjob-Run-Id"]): url_of(request) for request in requests}
 
 
@@ -171,7 +171,7 @@ def test_a_target_that_answers_on_the_first_token_it_was_given_ends_the_run(serv
     world.plant(run_at=0.5, **ASYNC)
     assert world.start("settle.before=exit", **world.known).wait() == -signal.SIGKILL
     world.start(**world.known)
-    first, second = map(url_of, world.target.wait_for(2, timeout=30))
+    first, second = map(url_of, world.target.wait_for(2))
     assert first != second
     pending(world, 1)
     assert report(first, FAILED) == (410, "GONE")

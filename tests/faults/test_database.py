@@ -35,7 +35,7 @@ def test_answers_that_come_while_the_database_is_away_are_recorded_later(server,
     world = fragile_world
     world.started(2)
     world.plant(8, path="/hold", run_at=0.5, timeout_seconds=60)
-    world.target.wait_for(8, timeout=20)
+    world.target.wait_for(8)
     world.plant(4, end_at=9)
     server.halt()
     world.target.release()
@@ -54,7 +54,7 @@ def test_calls_that_outlast_an_outage_of_the_database_are_not_given_up(server, f
     beats = {"CRONJOB_BEAT_SECONDS": "1.4", "CRONJOB_LEASE_SECONDS": "4.5"}
     world.started(3, **beats)  # slower to renew than to look again
     world.plant(12, path="/hold", run_at=0.5, timeout_seconds=60)
-    world.target.wait_for(12, timeout=20)
+    world.target.wait_for(12)
     server.halt()
     NEVER.wait(5)
     server.resume()
@@ -72,7 +72,7 @@ def test_a_scheduler_asked_to_stop_while_the_database_is_away_records_what_it_di
     world = fragile_world
     (stopping,) = world.started(1)
     world.plant(2, path="/hold", run_at=0.5, timeout_seconds=60)
-    world.target.wait_for(2, timeout=20)
+    world.target.wait_for(2)
     server.halt()
     world.target.release()
     stopping.process.send_signal(signal.SIGTERM)

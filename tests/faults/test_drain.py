@@ -16,7 +16,7 @@ def test_one_signal_lets_calls_end_while_others_take_over_what_waits(each_world)
     world = each_world
     (going,) = world.started(1, CRONJOB_SLOTS="3")
     world.plant(3, path="/hold", run_at=0.5, **PATIENT)
-    world.target.wait_for(3, timeout=20)
+    world.target.wait_for(3)
     world.plant(4, run_at=0.2)
     world.started(1)
     going.process.send_signal(signal.SIGTERM)
@@ -51,7 +51,7 @@ def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
     last = {"CRONJOB_DRAIN_SECONDS": "1"} if how == "patience is over" else {}
     (going,) = world.started(1, CRONJOB_LEASE_SECONDS="60", **last)  # nobody may wait for that
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
-    world.target.wait_for(2, timeout=20)
+    world.target.wait_for(2)
     world.started(1)
     begun = time.monotonic()
     going.process.send_signal(signal.SIGTERM)
@@ -60,9 +60,9 @@ def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
         until(lambda: world.number(draining), what=world.said)
         going.process.send_signal(signal.SIGTERM)
     assert going.wait() == 0, going.output
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert going.process.pid not in world.registered()
-    world.target.wait_for(4, timeout=10)
+    world.target.wait_for(4)
     world.target.release()
     world.quiet()
     assert [run["lost"] for run in world.runs()] == [1, 1]
@@ -72,10 +72,10 @@ def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
 def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(world):
     (going,) = world.started(1, FAILPOINTS="drain.released=exit")
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
-    world.target.wait_for(2, timeout=20)
+    world.target.wait_for(2)
     world.started(1)
     assert going.end() == -signal.SIGKILL
-    world.target.wait_for(4, timeout=20)
+    world.target.wait_for(4)
     world.target.release()
     world.quiet()
     oracle.check(world)
@@ -98,7 +98,7 @@ def test_a_frozen_host_gives_up_nothing_when_it_wakes(world, chance):
     """All schedulers slept longer than a lease; none of them may take the others for dead."""
     all_of_them = world.started(3)
     world.plant(9, path="/hold", run_at=0.5, **PATIENT)
-    world.target.wait_for(9, timeout=20)
+    world.target.wait_for(9)
     for one in all_of_them:
         world.stop(one)
     NEVER.wait(1.5 * LEASE)

@@ -29,7 +29,7 @@ def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     world.target.wait_for(1)
     world.stop(owner)
     world.started(1)
-    first, second = world.target.wait_for(2, timeout=20)
+    first, second = world.target.wait_for(2)
     assert [r.headers["X-Cronjob-Attempt"] for r in (first, second)] == ["1", "2"]
     assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
     world.target.release()
@@ -61,7 +61,7 @@ def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(world):
         begun = time.monotonic()
         killed = world.start("call.before=exit")
         assert killed.wait() == -signal.SIGKILL, killed.output
-        assert time.monotonic() - begun < 15
+        assert time.monotonic() - begun < 30
     world.plant(run_at=0.5)
     world.start()
     world.quiet()
@@ -82,7 +82,7 @@ def test_a_scheduler_is_taken_for_dead_after_a_lease_of_silence_and_not_before(w
     assert len(world.target.requests) == 1, "it was alive"
     killed = time.monotonic()
     owner.end(signal.SIGKILL)
-    _, again = world.target.wait_for(2, timeout=20)
+    _, again = world.target.wait_for(2)
     assert again.at - killed >= LEASE - 0.5 - 0.2  # since its last beat
     world.target.release()
     world.quiet()

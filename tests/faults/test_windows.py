@@ -77,7 +77,7 @@ def test_7_a_scheduler_killed_while_its_call_is_under_way(world, on_lost, wanted
     killed.end(signal.SIGKILL)
     world.start()
     if calls == 2:
-        first, second = world.target.wait_for(2, timeout=20)
+        first, second = world.target.wait_for(2)
         assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
         world.target.release()
     became(world, wanted, calls=calls)

@@ -50,7 +50,7 @@ AHEAD = (
 )
 
 
-def until(true: Callable[[], Any], *, seconds: float = 20, what: Any = "") -> Any:
+def until(true: Callable[[], Any], *, seconds: float = 60, what: Any = "") -> Any:
     """Look again and again; what was found once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := true()):
@@ -155,7 +155,7 @@ class World:
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         if self.url:
             return self.asked(sql.replace("?", "%s"), values)
-        asked = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=20)
+        asked = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=60)
         try:
             asked.row_factory = sqlite3.Row
             rows = asked.execute(sql, values).fetchall()
@@ -179,7 +179,7 @@ class World:
             with psycopg.connect(self.url, autocommit=True) as done:
                 done.execute(sql)
             return
-        done = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=20)
+        done = sqlite3.connect(self.directory / "cronjob.sqlite3", timeout=60)
         done.execute(sql)
         done.close()
 
@@ -238,7 +238,7 @@ class World:
                 made.append(task)
         return made
 
-    def quiet(self, *, seconds: float = 45) -> None:
+    def quiet(self, *, seconds: float = 120) -> None:
         """Until nothing will happen any more: no moment ahead, no run open, no dead process."""
         until(self.is_quiet, seconds=seconds, what=self.unrest)
 
