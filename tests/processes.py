@@ -149,7 +149,7 @@ def up(data_dir: Path, *arguments: str, **variables: str) -> Iterator[Running]:
 def answering(base: str) -> bool:
     """Ask until somebody answers there."""
     with requests.Session() as session:
-        patient = Retry(connect=HANG_SECONDS, backoff_factor=0.05, backoff_max=1)
+        patient = Retry(total=None, connect=HANG_SECONDS, backoff_factor=0.05, backoff_max=1)
         session.mount("http://", HTTPAdapter(max_retries=patient))
         return session.get(f"{base}/healthz", timeout=HANG_SECONDS).ok
 

@@ -27,7 +27,10 @@ def web(world: World, *, failpoints: str = "", processes: int = 1) -> Iterator[d
         "gunicorn", "-c", "cronjob/gunicorn.conf.py", "cronjob.wsgi", CRONJOB_BIND=bind,
         CRONJOB_WEB_PROCESSES=str(processes), FAILPOINTS=failpoints,
     )  # fmt: skip
-    assert answering(f"http://{bind}"), one.output
+    try:
+        assert answering(f"http://{bind}")
+    except (AssertionError, requests.ConnectionError) as error:
+        raise AssertionError(one.output) from error
     yield {"CRONJOB_BASE_URL": f"http://{bind}"}
     assert one.end() == 0, one.output
     assert "Traceback" not in one.output, one.output
