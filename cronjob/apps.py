@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_migrate
 
 
@@ -7,6 +8,7 @@ class CronjobConfig(AppConfig):
 
     def ready(self) -> None:
         from cronjob import checks, figures  # noqa: F401  they register what they know
-        from cronjob.lib.database import unhurried
+        from cronjob.lib.database import quick_times, unhurried
 
+        connection_created.connect(quick_times, dispatch_uid="quick_times")
         pre_migrate.connect(unhurried, dispatch_uid="unhurried")

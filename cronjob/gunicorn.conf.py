@@ -1,5 +1,6 @@
 """gunicorn -c cronjob/gunicorn.conf.py cronjob.wsgi"""
 
+import gc
 import os
 import sys
 
@@ -38,3 +39,9 @@ control_socket_disable = True
 forwarded_allow_ips = ""  # CRONJOB_TRUSTED_PROXIES decides: cronjob.middleware
 if os.path.isdir("/dev/shm"):
     worker_tmp_dir = "/dev/shm"
+
+
+def when_ready(server: object) -> None:
+    """What all workers share is not to be looked through, nor written to, by each of them."""
+    gc.collect()
+    gc.freeze()

@@ -110,7 +110,7 @@ class Outcome:
     @classmethod
     def of_lost(cls, run: TaskRun, why: str) -> Self:
         """Nobody knows what became of it."""
-        which: dict[str, Any] = {"run_id": run.pk, "fence": run.fence, "attempt": run.attempt}
+        which: dict[str, Any] = {"run_id": run.id, "fence": run.fence, "attempt": run.attempt}
         return cls(**which, kind="lost", message=shortened(why, MESSAGE_MAX), sent=True)
 
     @property
@@ -146,9 +146,9 @@ def prepare(
     except Exception as error:
         why = str(error) if isinstance(error, ValueError) else repr(error)
         if not isinstance(error, ValueError):
-            logger.exception("run %s cannot be prepared", run.pk, extra={"run_id": run.pk})
+            logger.exception("run %s cannot be prepared", run.id, extra={"run_id": run.id})
         return Call(
-            run_id=run.pk, task_id=run.task_id, fence=run.fence, attempt=run.attempt, made_at=now,
+            run_id=run.id, task_id=run.task_id, fence=run.fence, attempt=run.attempt, made_at=now,
             problem=shortened(why, MESSAGE_MAX), method=str(frozen.get("http_method", "")),
             url=shown(masking.url(str(frozen.get("target_url", "")))), trace_id=trace_of(run),
         )  # fmt: skip
@@ -159,7 +159,7 @@ def made(run: TaskRun, frozen: dict[str, Any], *, now: datetime, url: str, token
     if asynchronous and not (url and token):
         raise TemplateError("CRONJOB_BASE_URL is not set, so no callback would find its way.")
     values: Values = {
-        "run_id": run.pk, "task_id": run.task_id, "task_name": frozen["name"],
+        "run_id": run.id, "task_id": run.task_id, "task_name": frozen["name"],
         "scheduled_time": run.scheduled_time, "triggered_at": now, "attempt": run.attempt,
         "trace_id": trace_of(run), "callback_url": url if asynchronous else None,
         "callback_token": token if asynchronous else None,
@@ -169,7 +169,7 @@ def made(run: TaskRun, frozen: dict[str, Any], *, now: datetime, url: str, token
     paths = tuple(dict.fromkeys((*frozen["secret_paths"], *run.task.secret_paths)))
     known = found_secrets(request, also)
     return Call(
-        run_id=run.pk, task_id=run.task_id, fence=run.fence, attempt=run.attempt,
+        run_id=run.id, task_id=run.task_id, fence=run.fence, attempt=run.attempt,
         request=request, method=request.method, url=shown(masking.url(request.url), known),
         headers=shown_headers(request.headers, also, known), body=shown(body, known, paths),
         trace_id=trace_of(run), asynchronous=asynchronous, made_at=now,
@@ -222,7 +222,7 @@ def our_headers(run: TaskRun, values: Values, times: dict[str, str]) -> dict[str
         "User-Agent": f"Cronjob/{__version__}",
         "traceparent": f"00-{values['trace_id']}-{span}-01",
         "X-Cronjob-Task-Id": str(run.task_id),
-        "X-Cronjob-Run-Id": str(run.pk),
+        "X-Cronjob-Run-Id": str(run.id),
         "X-Cronjob-Attempt": str(run.attempt),
         "X-Cronjob-Scheduled-At": times["scheduled_time"],
         "X-Cronjob-Triggered-At": times["triggered_at"],

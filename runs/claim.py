@@ -102,7 +102,7 @@ def claim(
         paused = held.tags()
         places = Places({run.task_id for run in runs if needs_place(run)})
         places.queue(behind=runs, paused=paused)
-        seen = {run.pk: (run.fence, run.status) for run in runs}
+        seen = {run.id: (run.fence, run.status) for run in runs}
         decided = []
         for run in runs:
             decide_or_end(run, places, paused, now=now, owner=owner)
@@ -112,10 +112,10 @@ def claim(
                 break  # the others stay as they were
         moved = write(decided, seen, now=now)
     failpoint("claim.committed")
-    measure(run for run in decided if run.pk in moved)
+    measure(run for run in decided if run.id in moved)
     if others := {run.task_id for run in decided if run.status != Status.RUNNING}:
         unpark(others, now)  # a slot may have become free while we looked, or a pause have ended
-    called = [run for run in decided if run.status == Status.RUNNING and run.pk in moved]
+    called = [run for run in decided if run.status == Status.RUNNING and run.id in moved]
     return Claimed(called, len(moved))
 
 
@@ -143,8 +143,8 @@ def candidates(
             with connection.cursor() as cursor:
                 cursor.execute(ready, asked)
                 oldest = instances(TaskRun, NEEDS, cursor.fetchall())
-            found.update((run.pk, run) for run in oldest)
-    return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.pk))
+            found.update((run.id, run) for run in oldest)
+    return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.id))
 
 
 def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
@@ -181,7 +181,7 @@ class Places:
         lined_up = {run.task_id: run.task for run in behind if queues(run)}
         if not lined_up:
             return
-        others = rows(WAITING, lined_up, (run.pk for run in behind))
+        others = rows(WAITING, lined_up, (run.id for run in behind))
         for task, any_of, asked_for in values(TaskRun, ("task", "due_at", "due_at"), others):
             first = asked_for if held.holds(paused, lined_up[task]) else any_of
             if first is not None:
@@ -229,7 +229,7 @@ def decide_or_end(
     try:
         decide(run, places, paused, now=now, owner=owner)
     except Exception:
-        logger.exception("run %s cannot be started", run.pk, extra={"run_id": run.pk})
+        logger.exception("run %s cannot be started", run.id, extra={"run_id": run.id})
         status = Status.SKIPPED if before == Status.SCHEDULED else Status.CANCELED
         end(run, status, "it cannot be started; the log says why", now=now)
         run.deadline_at = run.next_retry_time = run.owner = run.template = None
@@ -290,7 +290,7 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
     rows = []
     for run in runs:
         run.updated_at = now
-        rows.append((run.pk, *seen[run.pk], *what_is_set(run)))
+        rows.append((run.id, *seen[run.id], *what_is_set(run)))
     return compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
 
 
@@ -310,12 +310,12 @@ def unpark(tasks: Iterable[int], now: datetime) -> int:
     places.queue(behind=parked, paused=paused)
     chosen = late(waiting, parked, paused, now)
     for run in parked:
-        if run.pk in chosen or held.held_run(paused, run):
+        if run.id in chosen or held.held_run(paused, run):
             continue
         if run.status == Status.RETRYING:  # it has its place, and waited for a pause to end
-            chosen.append(run.pk)
+            chosen.append(run.id)
         elif places.admits(run):
-            chosen.append(run.pk)
+            chosen.append(run.id)
             run.slot, run.status = places.free_slot(run), Status.RUNNING
             places.occupy(run)
     # By its own time again: what came later and never had to wait must not overtake it.

@@ -57,25 +57,25 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     for run, outcome in answers:
         fence = run.fence
         apply(run, outcome, standing.get(run.task_id, ""), now=now)
-        rows.append((run.pk, fence, Status.RUNNING, *what_is_set(run)))
+        rows.append((run.id, fence, Status.RUNNING, *what_is_set(run)))
     failpoint("settle.before")
     with transaction.atomic():
         moved = compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
         overtaken(rest for rest in answers if rest[0].pk not in moved)
         failpoint("settle.written")
     failpoint("settle.committed")
-    unpark({run.task_id for run, _ in answers if run.pk in moved and run.status in FINAL}, now)
-    if any(run.status == Status.CALLBACK_PENDING and run.pk in moved for run, _ in answers):
+    unpark({run.task_id for run, _ in answers if run.id in moved and run.status in FINAL}, now)
+    if any(run.status == Status.CALLBACK_PENDING and run.id in moved for run, _ in answers):
         wakeup.schedulers()  # each of them is to know when the first callback is due
     for run, outcome in answers:
-        tell(run, settled=run.pk in moved)
-        measure(run, outcome, settled=run.pk in moved)
+        tell(run, settled=run.id in moved)
+        measure(run, outcome, settled=run.id in moved)
     return moved
 
 
 def overtaken(answers: Iterable[Answer]) -> None:
     """Their callbacks ended these runs before; what was sent and answered is kept all the same."""
-    late = {run.pk: (run, outcome) for run, outcome in answers if outcome.asynchronous}
+    late = {run.id: (run, outcome) for run, outcome in answers if outcome.asynchronous}
     if not late:
         return
     ended = TaskRun.objects.filter(pk__in=late).exclude(
@@ -103,7 +103,7 @@ def report(run: TaskRun, *, ok: bool, message: str, now: datetime) -> bool:
     # Whoever disables or deletes the task meanwhile comes before or after, and sees the retry.
     Task.objects.select_for_update(no_key=True).only("id").get(pk=run.task_id)
     given_up = standing_of([run.task_id]).get(run.task_id, "")
-    outcome = Outcome(run_id=run.pk, fence=run.fence, attempt=run.attempt, kind=ErrorKind.CALLBACK)
+    outcome = Outcome(run_id=run.id, fence=run.fence, attempt=run.attempt, kind=ErrorKind.CALLBACK)
     if not given_up and (at := next_try(run, outcome, now=now)):
         attempts = [*run.attempts, attempt_of(run, now)]
         again = {"attempts": attempts, "ready_at": at, "next_retry_time": at}
@@ -220,9 +220,9 @@ def finish(run: TaskRun, status: Status, *, now: datetime, reason: str = "") -> 
 
 def tell(run: TaskRun, *, settled: bool) -> None:
     level = logging.INFO if settled and run.status != Status.FAILED else logging.WARNING
-    message = f"run {run.pk} of {run.task.name}: {run.status}" if settled else "a late answer"
+    message = f"run {run.id} of {run.task.name}: {run.status}" if settled else "a late answer"
     extra = {
-        "action": "settle" if settled else "stale", "task_id": run.task_id, "run_id": run.pk,
+        "action": "settle" if settled else "stale", "task_id": run.task_id, "run_id": run.id,
         "attempt": run.attempt, "status": run.status, "trace_id": run.trace_id,
         "err": run.error_message, "target_url": run.request_url,
         "latency_ms": (run.timings or {}).get("total_ms"),

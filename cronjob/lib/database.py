@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import dj_database_url
@@ -103,6 +104,25 @@ def trouble(error: DatabaseError) -> str:
         )
     remedy = "Start it, or correct DATABASE_URL; `manage.py doctor` looks closer."
     return f"the database {where} does not answer ({cause}). {remedy}"
+
+
+def quick_times(*, connection: Any, **_: object) -> None:
+    """Read times as psycopg does in C: Django's own way, in Python, takes ten times as long."""
+    if connection.vendor != "postgresql":
+        return
+    from psycopg import adapters
+    from psycopg.pq import Format
+
+    class Loader:
+        """Nothing can be derived from what is in C; by its timezone Django knows its own."""
+
+        format, timezone = Format.TEXT, UTC
+        in_c: Any = adapters.get_loader(adapters.types["timestamptz"].oid, Format.TEXT)
+
+        def __new__(cls, oid: int, context: Any = None) -> Any:
+            return cls.in_c(oid, context)
+
+    connection.connection.adapters.register_loader("timestamptz", cast(Any, Loader))
 
 
 def unhurried(**_: object) -> None:

@@ -1,7 +1,8 @@
 """Many guarded writes in one statement: each row only while it is what its writer saw.
 
 To PostgreSQL the rows travel as one JSON text, which both sides read and write far faster than
-arrays of each column; SQLite is on this machine and takes them one by one.
+arrays of each column, and what is the same in all of them travels once; SQLite is on this machine
+and takes them one by one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from django.db.models import CharField, Field, JSONField, Model, TextField
 
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
+Same = tuple[bool, ...]
 
 
 def compare_and_set(
@@ -29,7 +31,8 @@ def compare_and_set(
     rows = sorted(rows, key=lambda row: row[0])
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(in_one(model, seen, sets), [travelling(rows)])
+            same, given = parted(model, ("pk", *seen, *sets), rows)
+            cursor.execute(in_one(model, seen, sets, same), given)
             return {row[0] for row in cursor.fetchall()}
         statement, moved = one_by_one(model, seen, sets), set()
         for pk, *values in kept(model, ("pk", *seen, *sets), rows):
@@ -45,7 +48,8 @@ def insert_new(model: type[Model], rows: Sequence[Row], names: Names) -> None:
         return
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(all_new(model, names), [travelling(rows)])
+            same, given = parted(model, names, rows)
+            cursor.execute(all_new(model, names, same), given)
         else:
             cursor.executemany(one_new(model, names), list(kept(model, names, rows)))
 
@@ -60,42 +64,67 @@ def fields_of(model: type[Model], names: Names) -> tuple[Field[Any, Any], ...]:
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
-def travelling(rows: Sequence[Row]) -> str:
-    names = [f"v{n}" for n in range(len(rows[0]))]
-    return json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=written)
+def parted(model: type[Model], names: Names, rows: Sequence[Row]) -> tuple[Same, list[str | None]]:
+    """Which columns are the same in all rows, and all values: these, and then the rows."""
+    fields, (first, *rest) = fields_of(model, names), rows
+    same = (False, *(shared(fields[n], n, first[n], rest) for n in range(1, len(names))))
+    differing = [(n, f"v{n}") for n, it in enumerate(same) if not it]
+    each = [{name: row[n] for n, name in differing} for row in rows]
+    once = [alone(fields[n], first[n]) for n, it in enumerate(same) if it]
+    return same, [*once, json.dumps(each, default=written)]
+
+
+def shared(field: Field[Any, Any], n: int, value: Any, rest: Sequence[Row]) -> bool:
+    if isinstance(field, JSONField) and value:  # true and 1 are the same here, and not there
+        return False
+    return all(row[n] == value for row in rest)
 
 
 def written(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def arrived(fields: Sequence[Field[Any, Any]]) -> str:
-    columns = ", ".join(f"v{n} {field.db_type(connection)}" for n, field in enumerate(fields))
-    return f"json_to_recordset(%s::json) AS v({columns})"
+def alone(field: Field[Any, Any], value: Any) -> str | None:
+    """As text, which the statement casts to the type of its column."""
+    if value is None:
+        return None
+    if isinstance(field, JSONField):
+        return json.dumps(value)
+    return str.__str__(value) if isinstance(value, str) else written(value)
 
 
-@lru_cache
-def in_one(model: type[Model], seen: Names, sets: Names) -> str:
+def arrived(fields: Sequence[Field[Any, Any]], same: Same) -> str:
+    """The rows as `v`, with what is the same in all of them."""
+    kinds = [(f"v{n}", str(field.db_type(connection))) for n, field in enumerate(fields)]
+    each = ", ".join(f"{v} {kind}" for (v, kind), it in zip(kinds, same, strict=True) if not it)
+    # Without its length: by a cast, what is too long would be cut and not be refused.
+    alone = [(v, kind.partition("(")[0]) for (v, kind), it in zip(kinds, same, strict=True) if it]
+    once = "".join(f", %s::{kind} AS {v}" for v, kind in alone)
+    return f"(SELECT j.*{once} FROM json_to_recordset(%s::json) AS j({each})) v"
+
+
+@lru_cache(maxsize=1024)
+def in_one(model: type[Model], seen: Names, sets: Names, same: Same) -> str:
     fields = fields_of(model, ("pk", *seen, *sets))
     told = [(f'"{field.column}"', f"v.v{n}") for n, field in enumerate(fields)]
     pk, old, new = told[0][0], told[1 : len(seen) + 1], told[len(seen) + 1 :]
     changes = ", ".join(f"{column} = {value}" for column, value in new)
     guards = "".join(f" AND r.{column} IS NOT DISTINCT FROM {value}" for column, value in old)
     return (
-        f"WITH v AS MATERIALIZED (SELECT * FROM {arrived(fields)} ORDER BY v0) "
+        f"WITH v AS MATERIALIZED (SELECT * FROM {arrived(fields, same)} ORDER BY v0) "
         f'UPDATE "{model._meta.db_table}" r SET {changes} FROM v '
         f"WHERE r.{pk} = v.v0{guards} RETURNING r.{pk}"
     )
 
 
-@lru_cache
-def all_new(model: type[Model], names: Names) -> str:
+@lru_cache(maxsize=1024)
+def all_new(model: type[Model], names: Names, same: Same) -> str:
     fields = fields_of(model, names)
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
     table = model._meta.db_table
     return (
-        f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields)}'
+        f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields, same)}'
         " ON CONFLICT DO NOTHING"
     )
 

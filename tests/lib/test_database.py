@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection
+from psycopg.types.datetime import TimestamptzLoader
 
 from cronjob.lib import clock
 from cronjob.lib.database import configured, parser, trouble, unhurried
@@ -183,6 +184,16 @@ def test_migrations_take_their_time_but_still_do_not_wait_for_a_lock():
 def test_on_sqlite_there_is_nothing_to_lift(django_assert_num_queries):
     with django_assert_num_queries(0):
         unhurried(sender=None)
+
+
+@on_postgresql
+@pytest.mark.parametrize("times", ["2026-01-01 12:00:00.000001+00", "1999-12-31 23:30:00+02:30"])
+def test_times_are_read_in_utc_whoever_reads_them(tmp_path, times):
+    with opened(postgres(), data_dir=tmp_path) as made:
+        at = asked(made, f"SELECT timestamptz '{times}'")
+        assert (at, at.tzinfo) == (datetime.fromisoformat(times), UTC)
+        loader = made.connection.adapters.get_loader(1184, 0)
+        assert not isinstance(loader(1184), TimestamptzLoader), "ten times as slow"
 
 
 def failure(url, tmp_path):

@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+import pytest
+from django.db import DataError, transaction
+
 from cronjob.lib.rows import compare_and_set
 from runs.models import TaskRun
 from tasks.models import Task
@@ -43,6 +46,37 @@ def test_text_json_and_numbers_arrive_as_they_are():
     assert compare_and_set(TaskRun, [(run.pk, 0, *values)], seen=("fence",), sets=sets)
     kept = TaskRun.objects.get(pk=run.pk)
     assert tuple(getattr(kept, name) for name in sets) == values
+
+
+def test_what_is_the_same_in_all_rows_arrives_in_each_of_them():
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(3)]
+    values = ("a'b\"%s\\n", {}, 2**40, None, [], True, NOON, 0.25)
+    sets = (
+        "request_body", "timings", "lateness_ms", "template", "attempts", "response_truncated",
+        "start_time", "progress",
+    )  # fmt: skip
+    rows = [(run.pk, 0, run.moment, *values) for run in runs]
+    assert len(compare_and_set(TaskRun, rows, seen=("fence", "moment"), sets=sets)) == 3
+    for kept in TaskRun.objects.all():
+        assert tuple(getattr(kept, name) for name in sets) == values
+
+
+def test_what_is_equal_here_and_not_in_json_is_kept_apart():
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(3)]
+    told = [{"a": 1}, {"a": True}, {"a": 1.0}]
+    rows = [(run.pk, 0, value) for run, value in zip(runs, told, strict=True)]
+    compare_and_set(TaskRun, rows, seen=("fence",), sets=("timings",))
+    kept = [repr(run.timings) for run in TaskRun.objects.order_by("id")]
+    assert kept == list(map(repr, told))
+
+
+@pytest.mark.on("postgresql")
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_too_long_is_refused_and_not_cut(count):
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(count)]
+    rows = [(run.pk, 0, "x" * 1000) for run in runs]
+    with pytest.raises(DataError), transaction.atomic():
+        compare_and_set(TaskRun, rows, seen=("fence",), sets=("reason",))
 
 
 def test_nothing_to_write_asks_nothing(django_assert_num_queries):

@@ -1,5 +1,6 @@
 """`manage.py runscheduler`: flags and wiring; the work is in runs/scheduler.py."""
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from cronjob.lib.wakeup import Listener
 from runs.executor import Executor
 from runs.lease import Lease
 from runs.scheduler import Scheduler
+
+GARBAGE = 20_000  # more objects made than gone, until it is looked for what nobody needs
 
 
 class Command(BaseCommand):
@@ -75,6 +78,9 @@ def child(number: int, flags: list[str], metrics_port: int | None) -> Child:
 
 
 def schedule(*, slots: int, once: bool) -> None:
+    gc.collect()
+    gc.freeze()  # what is there by now stays: nobody need look through it again and again,
+    gc.set_threshold(GARBAGE, 20, 100)  # nor so often through what comes and goes by itself
     with Loop() as loop:
         lease = Lease(slots=slots, wake=loop.wake)
         client = http.Client(
