@@ -162,17 +162,18 @@ def steady(scale: Scale, *, only: str) -> Found:
     tasks, seconds = scale.of(1000, 200), scale.of(60, 5)
     result = Found(
         title=f"{tasks} tasks each second for {seconds} s",
-        said="Each task is due every second, all at once; one GET each. PostgreSQL, its "
-        "default durability, two processes; the target runs on the same cores.",
-        head=("who", "moments", "called once", "late: median", "99 %", "latest", "worker, µs",
+        said="Each task is due every second, one GET each: at an instant of its own, or all "
+        "at the same one. PostgreSQL, its default durability, two processes; the target runs on "
+        "the same cores.",
+        head=("due", "moments", "called once", "late: median", "99 %", "latest", "worker, µs",
               "PostgreSQL, µs"),
     )  # fmt: skip
-    for one in chosen([who.ours(slots=64)], only):
-        found = ticks_of(one, tasks, seconds)
+    for name, apart in (("evenly over the second", 1_000_000 // tasks), ("at one instant", 0)):
+        found = ticks_of(who.ours(slots=64), tasks, seconds, apart=apart)
         late, count = sorted(found.late), tasks * seconds
         told = [f"{share(late, part):.0f} ms" for part in (0.5, 0.99, 1)]
         cost = [f"{number / max(len(late), 1) * 1e6:.0f}" for number in found.used]
-        result.rows.append((one.name, str(count), str(found.once), *told, *cost))
+        result.rows.append((name, str(count), str(found.once), *told, *cost))
     return result
 
 
@@ -204,10 +205,10 @@ class Ticks:
     used: tuple[float, float]  # seconds of CPU, of the workers and of the server
 
 
-def ticks_of(contender: Contender, tasks: int, seconds: int) -> Ticks:
+def ticks_of(contender: Contender, tasks: int, seconds: int, *, apart: int = 0) -> Ticks:
     with ground.sink() as sink, contender.ready() as field:
         first = (int(time.time()) + int(AHEAD)) * 1_000_000
-        field.tick(tasks, first, sink.url)
+        field.tick(tasks, first, sink.url, apart=apart)
         pause(first / 1e6 - 0.5 - time.time())
         sink.report()
         before = field.group.seconds(), ground.named(field.server)

@@ -29,9 +29,9 @@ class Field:
         for command in commands or self.contender.commands():
             self.group.start(*command, variables=self.variables, directory=self.contender.directory)
 
-    def tick(self, count: int, first: int, url: str) -> None:
-        """Start with so many tasks that are due each second."""
-        self.contender.tick(self, count, first, url)
+    def tick(self, count: int, first: int, url: str, *, apart: int = 0) -> None:
+        """Start with so many tasks that are due each second, so many microseconds apart."""
+        self.contender.tick(self, count, first, url, apart)
 
     @property
     def server(self) -> str:
@@ -73,8 +73,8 @@ class Contender:
         """Of its workers."""
         return [(ground.python(), PEERS / self.script, "worker")] * self.workers
 
-    def tick(self, where: Field, count: int, first: int, url: str) -> None:
-        self.plant(where, 0, 0, 0, url)  # which makes its tables
+    def tick(self, where: Field, count: int, first: int, url: str, apart: int) -> None:
+        self.plant(where, 0, 0, 0, url)  # which makes its tables; when, is theirs to say
         script = (ground.python(), PEERS / self.script)
         if self.beat:
             where.start(*self.commands(), (*script, "beat", count, url))
@@ -89,8 +89,8 @@ class Ours(Contender):
     def commands(self) -> list[tuple[object, ...]]:
         return [(sys.executable, "manage.py", "runscheduler", *self.flags)]
 
-    def tick(self, where: Field, count: int, first: int, url: str) -> None:
-        self.plant(where, count, first, -1_000_000, url)
+    def tick(self, where: Field, count: int, first: int, url: str, apart: int) -> None:
+        self.plant(where, count, first, -1_000_000, url, apart)
         where.start()
 
     def prepare(self, where: Field) -> None:

@@ -75,12 +75,14 @@ class Group:
 
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
+        PLACE.mkdir(parents=True, exist_ok=True)
+        self.log = open(PLACE / "log", "wb")  # noqa: SIM115  closed at the end
 
     def start(self, *command: object, variables: Variables, directory: Path = ROOT) -> None:
         self.started.append(
             subprocess.Popen(
                 [*map(str, command)], cwd=directory, env=surroundings(variables),
-                start_new_session=True, stdout=subprocess.DEVNULL,
+                start_new_session=True, stdout=subprocess.DEVNULL, stderr=self.log,
             )
         )  # fmt: skip
 
@@ -109,6 +111,7 @@ class Group:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(10)
+        self.log.close()
 
 
 def surroundings(variables: Variables) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Tasks of ours: `COUNT DUE STEP URL`, each due once, or `COUNT URL`, each due every second."""
+"""Tasks of ours: `COUNT DUE STEP URL [APART]`.
+
+Each is due once, a STEP after the one before; with a negative STEP each is due every so often, the
+first of them APART from each other.
+"""
 
 import sys
 from datetime import UTC, datetime
@@ -19,11 +23,14 @@ def at(microseconds: int) -> datetime:
 def main() -> None:
     count, due, *rest = sys.argv[1:]
     first, step, url = int(due), int(rest[0]), rest[1]
+    apart = int(rest[2]) if len(rest) > 2 else 0
     every: dict[str, object] = {"schedule_kind": "ONCE", "run_at": at(first)}
     if step < 0:  # each of them every so often
         every = {"schedule_kind": "EVERY", "every_seconds": -step // 1_000_000, "anchor": at(first)}
         task = make_task(next_run_at=at(first), target_url=f"{url}0/0", **every)
-        copy(task, int(count) - 1, name="'copy ' || n", target_url=f"'{url}0/' || n")
+        later = f"timestamptz '{at(first).isoformat()}' + n * interval '{apart} microseconds'"
+        moments = dict.fromkeys(("anchor", "next_moment", "next_run_at"), later)
+        copy(task, int(count) - 1, name="'copy ' || n", target_url=f"'{url}0/' || n", **moments)
     elif step == 0:
         task = make_task(next_run_at=at(first), target_url=f"{url}{first}/0", **every)
         copy(task, int(count) - 1, name="'copy ' || n", target_url=f"'{url}{first}/' || n")
