@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
+NONE: set[str] = set()
 AGED = 5  # one slot in so many goes by age, whatever the priority, so that all move
 FROM_THE_FIRST = LowWater().ready()
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
@@ -46,21 +47,23 @@ NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
 
 # Plain SQL where every claim and every settle passes: the ORM takes longer to say it than it takes.
 # What is ready, as run_ready knows it; a process that others gave up finds nothing any more.
-READY = """SELECT {} FROM task_runs JOIN tasks ON tasks.id = task_runs.task_id
+READY = """SELECT {}, (SELECT count(*) FROM pauses)
+    FROM task_runs JOIN tasks ON tasks.id = task_runs.task_id
     WHERE EXISTS (SELECT 1 FROM processes WHERE name = %s) AND task_runs.ready_at IS NOT NULL
     AND task_runs.priority = %s AND task_runs.ready_at >= %s AND task_runs.ready_at <= %s
     AND task_runs.id NOT IN ({})
     ORDER BY task_runs.priority, task_runs.ready_at, task_runs.id LIMIT %s {}"""
 LOCKS = "FOR NO KEY UPDATE OF task_runs, tasks SKIP LOCKED"
 # What occupies a place of these tasks.
-UNDER_WAY = """SELECT task_id, slot, trigger, status FROM task_runs WHERE task_id IN ({})
-    AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
-# Since when the oldest has waited for one, and the oldest that no pause holds; those in the second
-# list are looked at already.
-WAITING = """SELECT task_id, min(due_at),
+UNDER_WAY = """SELECT task_id, slot, trigger, status, NULL, NULL FROM task_runs
+    WHERE task_id IN ({}) AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
+# Since when the oldest of these has waited for one, and the oldest that no pause holds; those in
+# the second list are looked at already.
+WAITING = """SELECT task_id, NULL, NULL, NULL, min(due_at),
     min(CASE WHEN trigger IN ('MANUAL', 'REPLAY') THEN due_at END)
     FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL AND status = 'SCHEDULED'
     AND slot IS NULL AND id NOT IN ({}) GROUP BY task_id"""
+PLACED = f"{UNDER_WAY} UNION ALL {WAITING}"
 # Of these tasks, those with runs that wait, as run_parked knows them.
 PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
     AND ready_at IS NULL AND deadline_at IS NULL AND callback_deadline IS NULL"""
@@ -95,13 +98,13 @@ def claim(
     reach = max(reach, room)
     shares = [*([first] if first else []), *((priority, reach) for priority in priorities)]
     with transaction.atomic():
-        runs = candidates(now, owner, reach, shares, since)
+        runs, pauses = candidates(now, owner, reach, shares, since)
         if not runs:
             return Claimed([], 0)
         failpoint("claim.locked")
-        paused = held.tags()
-        places = Places({run.task_id for run in runs if needs_place(run)})
-        places.queue(behind=runs, paused=paused)
+        paused = held.tags() if pauses else set()
+        tasks = {run.task_id for run in runs if needs_place(run)}
+        places = Places(tasks, behind=runs, paused=paused)
         seen = {run.id: (run.fence, run.status) for run in runs}
         decided = []
         for run in runs:
@@ -131,9 +134,13 @@ def measure(runs: Iterable[TaskRun]) -> None:
 def candidates(
     now: datetime, owner: str, room: int, shares: Iterable[tuple[int, int]],
     since: Mapping[int, datetime],
-) -> list[TaskRun]:  # fmt: skip
-    """Locked together with their tasks: who else claims runs of these tasks passes them by."""
+) -> tuple[list[TaskRun], int]:  # fmt: skip
+    """Locked together with their tasks: who else claims runs of these tasks passes them by.
+
+    And how many pauses there are.
+    """
     found: dict[int, TaskRun] = {}
+    pauses = 0
     locks = LOCKS if connection.vendor == "postgresql" else ""
     told = connection.ops.adapt_datetimefield_value
     for priority, most in shares:
@@ -142,9 +149,11 @@ def candidates(
             asked: list[Any] = [owner, priority, told(since[priority]), told(now), most]
             with connection.cursor() as cursor:
                 cursor.execute(ready, asked)
-                oldest = instances(TaskRun, NEEDS, cursor.fetchall())
-            found.update((run.id, run) for run in oldest)
-    return sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.id))
+                oldest = cursor.fetchall()
+            pauses = oldest[0][-1] if oldest else pauses
+            found.update((run.id, run) for run in instances(TaskRun, NEEDS, oldest))
+    runs = sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.id))
+    return runs, pauses
 
 
 def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
@@ -157,13 +166,29 @@ def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
 class Places:
     """Which slots of some tasks are taken, and which tasks are catching up."""
 
-    def __init__(self, tasks: Iterable[int]) -> None:
+    def __init__(
+        self, tasks: Iterable[int], *, behind: Sequence[TaskRun] = (), paused: set[str] = NONE
+    ) -> None:
         self.taken: dict[int, set[int]] = {task: set() for task in tasks}
         self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
         self.catching_up: set[int] = set()
         self.first: dict[int, datetime] = {}  # when the oldest run of a task that waits was due
-        for row in rows(UNDER_WAY, self.taken) if self.taken else ():
-            self.take(*row)
+        if self.taken:
+            self.look(behind, paused)
+
+    def look(self, behind: Sequence[TaskRun], paused: set[str]) -> None:
+        """What is under way, and who waits: what became ready later must not overtake it."""
+        lined_up = {run.task_id: run.task for run in behind if queues(run)}
+        known = (run.id for run in behind)
+        found = rows(PLACED if lined_up else UNDER_WAY, self.taken, lined_up, known)
+        for task, slot, trigger, status, *_ in found:
+            if status is not None:
+                self.take(task, slot, trigger, status)
+        waiting = [(row[0], *row[4:]) for row in found if row[3] is None]
+        for task, any_of, asked_for in values(TaskRun, ("task", "due_at", "due_at"), waiting):
+            first = asked_for if held.holds(paused, lined_up[task]) else any_of
+            if first is not None:
+                self.first[task] = first
 
     def occupy(self, run: TaskRun) -> None:
         self.take(run.task_id, run.slot, run.trigger, run.status)
@@ -175,17 +200,6 @@ class Places:
             self.beside[task] += 1
         if trigger == Trigger.CATCH_UP and status in OCCUPYING:
             self.catching_up.add(task)
-
-    def queue(self, *, behind: Iterable[TaskRun], paused: set[str]) -> None:
-        """What became ready meanwhile must not overtake what has waited for longer."""
-        lined_up = {run.task_id: run.task for run in behind if queues(run)}
-        if not lined_up:
-            return
-        others = rows(WAITING, lined_up, (run.id for run in behind))
-        for task, any_of, asked_for in values(TaskRun, ("task", "due_at", "due_at"), others):
-            first = asked_for if held.holds(paused, lined_up[task]) else any_of
-            if first is not None:
-                self.first[task] = first
 
     def admits(self, run: TaskRun) -> bool:
         """Whether it may start beside what is under way; catching up goes one after another."""
@@ -306,8 +320,8 @@ def unpark(tasks: Iterable[int], now: datetime) -> int:
     waiting = TaskRun.objects.parked().filter(task__in=tasks)
     oldest = heads(waiting).select_related("task").order_by("task", "due_at", "id")
     parked = list(oldest.only(*PLACE_NEEDS))
-    places, paused = Places({run.task_id for run in parked}), held.tags()
-    places.queue(behind=parked, paused=paused)
+    paused = held.tags()
+    places = Places({run.task_id for run in parked}, behind=parked, paused=paused)
     chosen = late(waiting, parked, paused, now)
     for run in parked:
         if run.id in chosen or held.held_run(paused, run):

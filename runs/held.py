@@ -26,13 +26,6 @@ def held_run(paused: set[str], run: TaskRun) -> bool:
     return run.trigger not in UNPLANNED and holds(paused, run.task)
 
 
-def split(tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:
-    """Those that a pause holds, and those that fire."""
-    paused = tags()
-    held = [task for task in tasks if holds(paused, task)] if paused else []
-    return held, [task for task in tasks if task not in held]
-
-
 def hold(tasks: Iterable[Task]) -> None:
     """Leave the moment where it is, but let it not be due: the poll costs what it did before."""
     for task in tasks:

@@ -1,14 +1,16 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
 
 from cronjob.lib import metrics
 from cronjob.lib.failpoints import failpoint
-from cronjob.lib.instances import columns, instances, listed
+from cronjob.lib.instances import columns, instances
 from cronjob.lib.rows import compare_and_set
 from runs import held, pauses
 from runs.entries import Entry, missed, planned, record
@@ -26,34 +28,44 @@ NEEDED = (
     "next_run_at", "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority",
     "retry_policy",
 )  # fmt: skip
-# As task_due and run_open_of_task know them; in plain SQL, since every round passes here.
-DUE = """SELECT {} FROM tasks WHERE status = 'ENABLED' AND NOT deleted AND next_run_at IS NOT NULL
+# As task_due and run_open_of_task know them; in plain SQL, since every round passes here. With them
+# how many runs of each wait, and how many pauses there are.
+DUE = """SELECT {}, (SELECT count(*) FROM task_runs WHERE task_id = tasks.id AND end_time IS NULL
+        AND task_runs.status IN ('SCHEDULED', 'RETRYING')), (SELECT count(*) FROM pauses)
+    FROM tasks WHERE status = 'ENABLED' AND NOT deleted AND next_run_at IS NOT NULL
     AND next_run_at >= %s AND next_run_at <= %s AND id %% %s = %s
     ORDER BY next_run_at, id LIMIT %s"""
-WAITING = """SELECT task_id, count(*) FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
-    AND status IN ('SCHEDULED', 'RETRYING') GROUP BY task_id"""
 Share = tuple[int, int]  # the tasks whose id leaves this rest, divided by the number of schedulers
 ALONE: Share = (0, 1)
 LEFT_TO_LIE = timedelta(milliseconds=200)
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
-def materialise(now: datetime, *, since: datetime = BEGINNING, share: Share = ALONE) -> int:
-    """Turn a batch of due tasks into runs; how many tasks were due.
+class Found(NamedTuple):
+    task: Task
+    waiting: int  # runs of it
+    pauses: int  # in all
+
+
+def materialise(
+    now: datetime, *, since: datetime = BEGINNING, share: Share = ALONE
+) -> Counter[int]:
+    """Turn a batch of due tasks into runs; how many tasks were due, by their priority.
 
     Several schedulers begin each with a share of its own, so that they do not plan the same tasks
     and wait for each other; whatever is left to lie for a moment is anybody's.
     """
-    tasks = due(now, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
-    if share != ALONE and (room := settings.CRONJOB_BATCH_MAX - len(tasks)):
+    found = due(now, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
+    if share != ALONE and (room := settings.CRONJOB_BATCH_MAX - len(found)):
         left = due(now - LEFT_TO_LIE, since=since, most=room)
-        tasks += [task for task in left if task.pk % share[1] != share[0]]
-    if not tasks:
-        return 0
+        found += [one for one in left if one.task.pk % share[1] != share[0]]
+    if not found:
+        return Counter()
     failpoint("materialise.read")
-    resting, firing = held.split(tasks)
-    waiting = waiting_of(firing)
-    plans = [plan for t in firing if (plan := planned_or_none(t, waiting.get(t.pk, 0), now=now))]
+    paused = held.tags() if found[0].pauses else set()
+    resting = [one.task for one in found if held.holds(paused, one.task)]
+    firing = [one for one in found if not held.holds(paused, one.task)] if resting else found
+    plans = [plan for one in firing if (plan := planned_or_none(one.task, one.waiting, now=now))]
     with transaction.atomic():
         won = advance(plans)
         failpoint("materialise.advanced")
@@ -64,27 +76,23 @@ def materialise(now: datetime, *, since: datetime = BEGINNING, share: Share = AL
     if resting:
         pauses.let_go(resting, now)  # a pause may have ended while we looked
     measure(due for due in plans if due[0].pk in won)
-    return len(tasks)
+    return Counter(one.task.priority for one in found)
 
 
-def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Task]:
+def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Found]:
     told = connection.ops.adapt_datetimefield_value
     rank, of = share
     with connection.cursor() as cursor:
         cursor.execute(DUE.format(columns(Task, NEEDED)), [told(since), told(now), of, rank, most])
-        return instances(Task, NEEDED, cursor.fetchall())
+        rows = cursor.fetchall()
+    tasks = instances(Task, NEEDED, rows)
+    return [Found(task, *row[-2:]) for task, row in zip(tasks, rows, strict=True)]
 
 
 def measure(plans: Iterable[Due]) -> None:
     for task, _, plan, _ in plans:
         if plan.missed:
             metrics.count("cronjob_misfire_total", metrics.task(task.pk), by=plan.missed.count)
-
-
-def waiting_of(tasks: Iterable[Task]) -> dict[int, int]:
-    with connection.cursor() as cursor:
-        cursor.execute(WAITING.format(listed(task.pk for task in tasks)))
-        return dict(cursor.fetchall())
 
 
 def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:

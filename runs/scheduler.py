@@ -28,7 +28,6 @@ from runs.models import TaskRun
 from runs.rescue import expire, lose, put_back, reconcile, rescue
 from runs.settle import settle_each
 from runs.states import Status
-from tasks.models import Priority
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +105,13 @@ class Scheduler:
         ready, longest = seen.ready_by(seen.now), seen.longest
         made = moved = 0
         if seen.due and seen.due <= seen.now:
-            made = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
+            due = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
             self.low_water.lower(seen.due)
-            ready = [*Priority]
-            due = seen.due if made == settings.CRONJOB_BATCH_MAX else None
-            seen = self.seen = replace(seen, due=due, ready=dict.fromkeys(ready, seen.now))
+            made = due.total()
+            left = seen.due if made == settings.CRONJOB_BATCH_MAX else None
+            now_ready = {p: min(seen.now, seen.ready.get(p, seen.now)) for p in due}
+            seen = self.seen = replace(seen, due=left, ready=seen.ready | now_ready)
+            ready = seen.ready_by(seen.now)
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         if room and ready:
             moved = self.call(seen.now, room, ready, longest)

@@ -3,14 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from runs import trigger
-from runs.claim import unpark
+from runs.claim import claim, unpark
+from runs.materialise import materialise
 from runs.models import TaskRun
 from runs.states import Status
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
-from tests.runs.engine import claimed, failed, fresh, settled
+from tests.runs.engine import claimed, failed, fresh, registered, settled
 
 pytestmark = marks.both
 
@@ -172,3 +175,14 @@ def test_of_the_same_priority_the_oldest_goes_first():
     task = make_task(concurrency_policy="PARALLEL")
     runs = ready(task, 5)
     assert [run.pk for run in claimed(room=2)] == [runs[0].pk, runs[1].pk]
+
+
+def test_from_being_due_to_being_claimed_takes_six_statements():
+    registered("a")
+    make_task(next_run_at=NOON)
+    with CaptureQueriesContext(connection) as seen:
+        made = materialise(NOON)
+        assert len(claim(NOON, owner="a", room=4, priorities=[*made]).runs) == 1
+    asked = [query["sql"].split()[0] for query in seen.captured_queries]
+    asked = [word for word in asked if word not in ("SAVEPOINT", "RELEASE", "BEGIN", "COMMIT")]
+    assert len(asked) == 6, asked
