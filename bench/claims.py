@@ -214,12 +214,11 @@ def ticks_of(contender: Contender, tasks: int, seconds: int, *, apart: int = 0) 
         before = field.group.seconds(), ground.named(field.server)
         pause(seconds + 0.4)
         used = field.group.seconds() - before[0], ground.named(field.server) - before[1]
-        calls = sink.count()
         pause(5)
         seen = sink.report()
     moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
     return Ticks(
-        calls=calls, once=len({(when, job) for when, _, job in moments}), used=used,
+        calls=sum(first <= at * 1e6 < first + seconds * 1e6 for _, at, _ in seen), once=len({(when, job) for when, _, job in moments}), used=used,
         late=[(at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments],
     )  # fmt: skip
 

@@ -16,8 +16,8 @@ def scheduler() -> BackgroundScheduler:
     # Nothing is given up for being late.
     defaults = {"misfire_grace_time": None, "coalesce": False, "max_instances": 100}
     return BackgroundScheduler(
-        {"default": SQLAlchemyJobStore(url)}, {"default": ThreadPoolExecutor(16)},
-        job_defaults=defaults, timezone=UTC,
+        jobstores={"default": SQLAlchemyJobStore(url)},
+        executors={"default": ThreadPoolExecutor(16)}, job_defaults=defaults, timezone=UTC,
     )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ import os
 from calling import COUNT, URL, VERB, call, jobs
 from celery import Celery
 
-app = Celery("of_celery", broker=os.environ["REDIS_URL"], backend=os.environ["REDIS_URL"])
+place = os.environ["REDIS_URL"].replace("unix://", "redis+socket://")
+app = Celery("of_celery", broker=place, backend=place)
 app.conf.update(worker_hijack_root_logger=False, broker_connection_retry_on_startup=True)
 
 
