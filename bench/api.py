@@ -18,7 +18,7 @@ from bench.results import Found
 
 TASKS, CLIENTS = 1000, 8
 CREATE = (
-    '{"name": "made %d", "schedule_kind": "EVERY", "every_seconds": 3600,'
+    '{"name": "made %d", "schedule_kind": "CRON", "cron_expr": "0 3 * * *",'
     ' "target_url": "http://127.0.0.1:9/"}'
 )
 REPORT = '{"status": "SUCCESS", "message": "done"}'
@@ -40,7 +40,7 @@ waiting.refresh_from_db()
 copy(waiting, pending - 1)
 runs = list(TaskRun.objects.filter(task=task).order_by("id"))
 tokens = {pk: token for pk, (_, token) in issue(runs).items()}
-print(make_key("admin"), task.pk - 1)
+print(make_key("write"), task.pk - 1)
 for pk, token in tokens.items():
     print(pk, token)
 """

@@ -218,7 +218,8 @@ def ticks_of(contender: Contender, tasks: int, seconds: int, *, apart: int = 0) 
         seen = sink.report()
     moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
     return Ticks(
-        calls=sum(first <= at * 1e6 < first + seconds * 1e6 for _, at, _ in seen), once=len({(when, job) for when, _, job in moments}), used=used,
+        calls=sum(first <= at * 1e6 < first + seconds * 1e6 for _, at, _ in seen),
+        once=len({(when, job) for when, _, job in moments}), used=used,
         late=[(at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments],
     )  # fmt: skip
 
