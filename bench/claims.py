@@ -12,7 +12,7 @@ from bench.contenders import Contender
 from bench.ground import middle, pause, say, share
 from bench.results import Found
 
-LIMIT_SECONDS = 90.0
+LIMIT_SECONDS = 45.0
 AHEAD = 9.0  # by then everybody has started
 OURS = ("Cronjob", "Cronjob on SQLite")
 

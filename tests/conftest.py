@@ -1,6 +1,7 @@
 """Every test that touches the database runs twice: on SQLite and on a real PostgreSQL."""
 
 import os
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from hypothesis import settings as hypothesis
 from psycopg.conninfo import make_conninfo
 
 from cronjob.lib import database as databases
+from cronjob.lib import wakeup
 from tests import factories
 from tests.servers import Postgres
 
@@ -107,6 +109,18 @@ def database(request: Any, ground: Ground, django_db_blocker: Any) -> str:
     with django_db_blocker.unblock():
         ground.use(request.param)
     return str(request.param)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """A hint that is given later would come without the database of its test."""
+    with wakeup.limit.lock:
+        if later := wakeup.limit.later:
+            later.cancel()
+            wakeup.limit.later = None
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join()
 
 
 @pytest.fixture(autouse=True)
