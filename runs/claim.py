@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
-NONE: set[str] = set()
 AGED = 5  # one slot in so many goes by age, whatever the priority, so that all move
 FROM_THE_FIRST = LowWater().ready()
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
@@ -167,7 +166,11 @@ class Places:
     """Which slots of some tasks are taken, and which tasks are catching up."""
 
     def __init__(
-        self, tasks: Iterable[int], *, behind: Sequence[TaskRun] = (), paused: set[str] = NONE
+        self,
+        tasks: Iterable[int],
+        *,
+        behind: Sequence[TaskRun] = (),
+        paused: Set[str] = frozenset(),
     ) -> None:
         self.taken: dict[int, set[int]] = {task: set() for task in tasks}
         self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
@@ -176,7 +179,7 @@ class Places:
         if self.taken:
             self.look(behind, paused)
 
-    def look(self, behind: Sequence[TaskRun], paused: set[str]) -> None:
+    def look(self, behind: Sequence[TaskRun], paused: Set[str]) -> None:
         """What is under way, and who waits: what became ready later must not overtake it."""
         lined_up = {run.task_id: run.task for run in behind if queues(run)}
         known = (run.id for run in behind)

@@ -1,6 +1,6 @@
 """What a pause holds: tasks that do not fire, and runs that wait for it to end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from django.db import connection
 
@@ -17,7 +17,7 @@ def tags() -> set[str]:
         return {tag for (tag,) in cursor.fetchall()}
 
 
-def holds(paused: set[str], task: Task) -> bool:
+def holds(paused: Set[str], task: Task) -> bool:
     return EVERYTHING in paused or not paused.isdisjoint(task.tags)
 
 

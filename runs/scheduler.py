@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -103,14 +104,13 @@ class Scheduler:
         if not self.lease.holds():
             return CONTENDED_SECONDS
         ready, longest = seen.ready_by(seen.now), seen.longest
-        made = moved = 0
+        made, moved = Counter[int](), 0
         if seen.due and seen.due <= seen.now:
-            due = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
+            made = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
             self.low_water.lower(seen.due)
-            made = due.total()
-            left = seen.due if made == settings.CRONJOB_BATCH_MAX else None
-            now_ready = {p: min(seen.now, seen.ready.get(p, seen.now)) for p in due}
-            seen = self.seen = replace(seen, due=left, ready=seen.ready | now_ready)
+            due = seen.due if made.total() == settings.CRONJOB_BATCH_MAX else None
+            by_now = {p: min(seen.now, seen.ready.get(p, seen.now)) for p in made}
+            seen = self.seen = replace(seen, due=due, ready=seen.ready | by_now)
             ready = seen.ready_by(seen.now)
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         if room and ready:
@@ -118,7 +118,7 @@ class Scheduler:
         self.drop_canceled()
         if self.executor.is_stuck:
             self.executor.grow(len(self.executor.held))
-        self.more = made == settings.CRONJOB_BATCH_MAX or moved >= room > 0
+        self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
         looked_now = self.seen_at >= begun
         if made or (moved and self.executor.free) or not (looked_now or self.more):
             return 0  # there may be more

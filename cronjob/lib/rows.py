@@ -98,8 +98,8 @@ def arrived(fields: Sequence[Field[Any, Any]], same: Same) -> str:
     kinds = [(f"v{n}", str(field.db_type(connection))) for n, field in enumerate(fields)]
     each = ", ".join(f"{v} {kind}" for (v, kind), it in zip(kinds, same, strict=True) if not it)
     # Without its length: by a cast, what is too long would be cut and not be refused.
-    alone = [(v, kind.partition("(")[0]) for (v, kind), it in zip(kinds, same, strict=True) if it]
-    once = "".join(f", %s::{kind} AS {v}" for v, kind in alone)
+    bare = [(v, kind.partition("(")[0]) for (v, kind), it in zip(kinds, same, strict=True) if it]
+    once = "".join(f", %s::{kind} AS {v}" for v, kind in bare)
     return f"(SELECT j.*{once} FROM json_to_recordset(%s::json) AS j({each})) v"
 
 

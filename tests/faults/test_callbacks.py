@@ -16,7 +16,7 @@ pytestmark = pytest.mark.faults
 
 MANY = 20
 ABOUT = 0.005  # seconds before and after a deadline
-LONG = 6  # seconds that a callback may take: all of them are called before the first is late
+ANSWERED_IN = 6  # seconds that a callback may take: all of them are called before the first is late
 TIMES_MOST = 6  # so often, until some came before and some after it
 ASYNC = {"exec_type": "ASYNC", "http_method": "POST", "timeout_seconds": 60}
 
@@ -99,7 +99,7 @@ def test_a_report_at_the_deadline_is_told_what_holds_for_ever(served, chance):
     served.started(1, **served.known)
     names, lead, seen = {"CALLBACK_SUCCESS": "SUCCESS"}, ABOUT, set()
     for number in range(1, TIMES_MOST + 1):
-        served.plant(MANY, run_at=1, apart=0.05, callback_timeout_sec=LONG, **ASYNC)
+        served.plant(MANY, run_at=1, apart=0.05, callback_timeout_sec=ANSWERED_IN, **ASYNC)
         pending(served, MANY)
         told = at_their_deadlines(served, lead=lead, chance=chance)
         served.quiet()

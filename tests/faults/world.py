@@ -231,9 +231,9 @@ class World:
                 fields[name] = now + timedelta(seconds=fields[name])
             for number in range(count):
                 own = {"name": f"task {next(NUMBERS)}", "target_url": self.target.url(path)}
-                if apart:
-                    own["run_at"] = fields["run_at"] + timedelta(seconds=number * apart)
-                task = Task(**({"schedule_kind": kind} | every | fields | own))
+                later = number * timedelta(seconds=apart)
+                at = {"run_at": fields["run_at"] + later} if apart else {}
+                task = Task(**({"schedule_kind": kind} | every | own | fields | at))
                 standing.create(task, now=now)
                 made.append(task)
         return made
