@@ -14,11 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.lib.test_two_writers import OWN, TRANSACTIONS, prepare, write_at_once  # noqa: E402
+from tests.lib.test_two_writers import OWN, prepare, write_at_once  # noqa: E402
 from tests.processes import environment, origin, run, up  # noqa: E402
 from tests.servers import Postgres  # noqa: E402
 
 TASKS = 100_000
+TRANSACTIONS = 2000  # of each of two writers
 
 POLL = f"""
 import time
@@ -68,7 +69,7 @@ def two_writers() -> Iterator[str]:
     with place() as directory:
         prepare(directory)
         begun = time.monotonic()
-        locked = write_at_once(directory)
+        locked = write_at_once(directory, transactions=TRANSACTIONS)
         rate = 2 * TRANSACTIONS / (time.monotonic() - begun)
     told = f"`database is locked`: {' + '.join(locked)}; {rate:.0f} transactions a second"
     yield f"| two writers on SQLite, {2 * TRANSACTIONS} transactions of four statements | {told} |"

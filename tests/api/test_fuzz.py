@@ -64,7 +64,8 @@ def test_no_request_however_odd_is_answered_by_a_5xx(tmp_path, postgres, vendor)
     told = (tmp_path / "answers").read_text().splitlines()
     done = {label for label, _, status in (line.rpartition(" ") for line in told) if status < "300"}
     every = {f"{verb.upper()} {path}" for path, verbs in schema["paths"].items() for verb in verbs}
-    assert LONG or vendor == "sqlite" or every - done == set()
+    if LONG or vendor == "postgresql":  # coverage is what gets everywhere
+        assert every - done == set()
 
 
 def seeded(client, target, jobs):

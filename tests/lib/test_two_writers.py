@@ -57,11 +57,11 @@ def prepare(directory):
     run("-c", SEED, data_dir=directory, **OWN).check_returncode()
 
 
-def write_at_once(directory, *, writers=2):
+def write_at_once(directory, *, writers=2, transactions=TRANSACTIONS):
     """How often each of the writers found the database locked."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(TRANSACTIONS)],
+            [sys.executable, "-c", WRITER, str(transactions)],
             env=environment(directory, **OWN),
             stdout=subprocess.PIPE,
             text=True,
