@@ -102,7 +102,9 @@ class DeepPages(Pages):
         """What is passed over is not read: an index alone counts it."""
         if start == 0:
             return super().rows(queryset, start)
-        keys = queryset.values_list("pk", flat=True)[start : start + self.size + 1]
+        keys = list(queryset.values_list("pk", flat=True)[start : start + self.size + 1])
+        if keys and queryset.query.order_by == ("-id",):  # then they need not be looked up singly
+            return super().rows(queryset.filter(pk__lte=keys[0]), 0)
         return list(queryset.filter(pk__in=RawSQL(listed(keys), ())))
 
     def next(self) -> str | None:
