@@ -1,7 +1,7 @@
 """Everything a scheduler must know to decide whether there is anything to do, in one statement."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,6 +41,16 @@ class Glance:
     unanswered: datetime | None  # when the first callback should have come
     dead: datetime | None  # when the first lease runs out
     unpause: datetime | None  # when the first pause ends by itself
+    told_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def age(self) -> timedelta:
+        return timedelta(seconds=time.monotonic() - self.told_at)
+
+    @property
+    def present(self) -> datetime:
+        """What time it is by the clock that `now` was read from."""
+        return self.now + self.age
 
     def ready_by(self, now: datetime) -> list[int]:
         """The priorities in which something can be claimed, the most urgent first."""

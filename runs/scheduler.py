@@ -37,7 +37,8 @@ TIDY_SECONDS = 5.0
 CONTENDED_SECONDS = 0.05  # others hold what is ready
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
-FRESH_SECONDS = 0.05  # for so long nobody looks again while there is more of what was seen
+FRESH = timedelta(seconds=0.05)  # for so long what was seen to come, or to be more, is there
+AHEAD = timedelta(seconds=0.02)  # so long before a task is due we look for it
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
 
@@ -52,7 +53,7 @@ class Scheduler:
     def __init__(self, *, loop: Loop, lease: Lease, executor: Executor) -> None:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
-        self.looked = self.tidied = self.warned = self.seen_at = 0.0
+        self.looked = self.tidied = self.warned = 0.0
         self.seen: Glance | None = None
         self.more = False  # than the last round could do
         self.share = ALONE
@@ -98,39 +99,40 @@ class Scheduler:
         self.collect()
         if self.lease.lost:
             self.start_anew()
-        begun = time.monotonic()
+        before = self.seen
         seen = self.look()
-        self.tidy(seen)
+        now, looked_now = seen.present, seen is not before
+        self.tidy(seen, now)
         if not self.lease.holds():
             return CONTENDED_SECONDS
-        ready, longest = seen.ready_by(seen.now), seen.longest
+        ready, longest = seen.ready_by(now), seen.longest
         made, moved = Counter[int](), 0
-        if seen.due and seen.due <= seen.now:
-            made = materialise(seen.now, since=self.low_water.of("due"), share=self.share)
+        if seen.due and seen.due <= now:
+            made = materialise(now, since=self.low_water.of("due"), share=self.share)
             self.low_water.lower(seen.due)
             due = seen.due if made.total() == settings.CRONJOB_BATCH_MAX else None
-            by_now = {p: min(seen.now, seen.ready.get(p, seen.now)) for p in made}
-            seen = self.seen = replace(seen, due=due, ready=seen.ready | by_now)
-            ready = seen.ready_by(seen.now)
+            made_now = {p: min(now, seen.ready.get(p, now)) for p in made}
+            seen = self.seen = replace(seen, due=due, ready=seen.ready | made_now)
+            ready = seen.ready_by(now)
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         if room and ready:
-            moved = self.call(seen.now, room, ready, longest)
+            moved = self.call(now, room, ready, longest)
         self.drop_canceled()
         if self.executor.is_stuck:
             self.executor.grow(len(self.executor.held))
         self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
-        looked_now = self.seen_at >= begun
         if made or (moved and self.executor.free) or not (looked_now or self.more):
             return 0  # there may be more
-        return self.rest(seen)
+        return max(0.0, self.rest(seen, now) - (seen.present - now).total_seconds())
 
     def look(self) -> Glance:
-        """What there is to do. While there was more than could be done, it is still there."""
+        """What there is to do. What was seen a moment ago to come, or to be more, is there."""
+        if (seen := self.seen) and seen.age < FRESH and not self.low_water.doubted:
+            came = seen.due is not None and seen.due <= seen.present
+            if came or self.more:
+                return seen
         begun = time.monotonic()
-        age = begun - self.seen_at
-        if self.seen and self.more and age < FRESH_SECONDS and not self.low_water.doubted:
-            return replace(self.seen, now=self.seen.now + timedelta(seconds=age))
-        self.seen, self.seen_at = glance(self.low_water), begun
+        self.seen = glance(self.low_water)
         metrics.observe("cronjob_scheduler_scan_latency", time.monotonic() - begun)
         return self.seen
 
@@ -142,10 +144,12 @@ class Scheduler:
                 break
             self.loop.pause(GATHER_SECONDS / 5)
 
-    def rest(self, seen: Glance) -> float:
+    def rest(self, seen: Glance, now: datetime) -> float:
         ready = min(seen.ready.values(), default=None) if self.executor.free else None
         times = (seen.due, ready, seen.unanswered, seen.unpause)
-        ahead = [(at - seen.now).total_seconds() for at in times if at]
+        ahead = [(at - now).total_seconds() for at in times if at]
+        if seen.due and seen.due - now > AHEAD:
+            ahead.append((seen.due - now - AHEAD).total_seconds())
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
         if not self.executor.queue.empty():  # they may need more threads
@@ -203,25 +207,25 @@ class Scheduler:
         wanted = set(ours.values_list("pk", "fence"))
         self.executor.cut([key for key in keys if key not in wanted])
 
-    def tidy(self, seen: Glance) -> None:
+    def tidy(self, seen: Glance, now: datetime) -> None:
         """What nobody waits for: a few times a minute is enough."""
-        if seen.unanswered and seen.unanswered <= seen.now:
-            expire(seen.now)
-        if seen.unpause and seen.unpause <= seen.now:
-            pauses.end_due(seen.now)
+        if seen.unanswered and seen.unanswered <= now:
+            expire(now)
+        if seen.unpause and seen.unpause <= now:
+            pauses.end_due(now)
         if time.monotonic() - self.tidied < TIDY_SECONDS:
             return
         self.tidied = time.monotonic()
         self.look_for_snapshots()
         self.share = self.lease.share()
-        self.unpark(seen.now)
-        self.swept_held = pauses.release_batch(seen.now, after=self.swept_held)
+        self.unpark(now)
+        self.swept_held = pauses.release_batch(now, after=self.swept_held)
         if seen.overdue:  # something is being called somewhere
             held = {*self.executor.held, *self.forsaken}
-            reconcile(self.lease.process.name, held, now=seen.now)
-        gone = seen.dead is not None and seen.dead < seen.now
+            reconcile(self.lease.process.name, held, now=now)
+        gone = seen.dead is not None and seen.dead < now
         if (gone or seen.overdue) and self.lease.settled_in():
-            rescue(seen.now)
+            rescue(now)
 
     def unpark(self, now: datetime) -> None:
         """Batch after batch, round and round; one that fails does not keep the others waiting."""

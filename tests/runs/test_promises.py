@@ -154,7 +154,13 @@ def test_waiting_for_a_slot_is_lateness_and_no_misfire():
 
 @pytest.mark.parametrize(
     ("seen", "rest"),
-    [({}, 1), ({"due": 3600}, 1), ({"due": 0.25}, 0.25), ({"ready": 0.5, "due": 0.75}, 0.5)],
+    [
+        ({}, 1),
+        ({"due": 3600}, 1),
+        ({"due": 0.25}, 0.23),  # to look once more, and be ready
+        ({"due": 0.015}, 0.015),
+        ({"ready": 0.5, "due": 0.75}, 0.5),
+    ],
 )
 def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
     seen, rest, settings
@@ -168,7 +174,7 @@ def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
         **{name: at.get(name) for name in names},
     )
     executor = Executor(slots=1, client=None, wake=None)
-    assert Scheduler(loop=None, lease=None, executor=executor).rest(glance) == rest
+    assert Scheduler(loop=None, lease=None, executor=executor).rest(glance, NOON) == rest
 
 
 def test_a_task_that_is_disabled_makes_no_run_from_then_on():
