@@ -16,6 +16,7 @@ from callbacks.serializers import BEGINNING, CallbackRowSerializer, CallbackSeri
 from cronjob.api.errors import ApiError
 from cronjob.api.filters import IdFilter, between
 from cronjob.api.paging import DeepPages, Pages
+from cronjob.api.telling import told
 from cronjob.api.views import Endpoint
 from runs.models import TaskRun
 
@@ -42,7 +43,7 @@ class Listing(viewsets.GenericViewSet[AsyncCallback]):
         found = self.filter_queryset(self.get_queryset()).defer("body")
         read = {"beginning": Substr("body", 1, BEGINNING), "length": Length("body")}
         page: Any = self.paginate_queryset(found.annotate(**read))
-        return self.get_paginated_response(CallbackRowSerializer(page, many=True).data)
+        return self.get_paginated_response([told(CallbackRowSerializer, row) for row in page])
 
 
 class CallbackViewSet(Listing, IdsView):
@@ -88,7 +89,7 @@ class CallbackView(TokenView):
         callback = AsyncCallback.objects.filter(pk=id).first()
         if callback is None:
             raise ApiError("NOT_FOUND", f"There is no callback {id}.")
-        return Response(CallbackSerializer(callback).data)
+        return Response(told(CallbackSerializer, callback))
 
     @extend_schema(exclude=True)
     def post(self, request: Request, id: str) -> Response:

@@ -18,6 +18,7 @@ from cronjob.api import bulk
 from cronjob.api.errors import ApiError, invalid
 from cronjob.api.filters import ChoicesFilter, IdFilter, between
 from cronjob.api.paging import DeepPages
+from cronjob.api.telling import told
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
 from runs import pauses, trigger
@@ -124,11 +125,11 @@ class RunViewSet(Endpoint, viewsets.GenericViewSet[TaskRun]):
         """Runs, newest first."""
         found = self.filter_queryset(self.get_queryset().only(*ROW, "task__name"))
         page: Any = self.paginate_queryset(found)
-        return self.get_paginated_response(RunRowSerializer(page, many=True).data)
+        return self.get_paginated_response([told(RunRowSerializer, run) for run in page])
 
     def retrieve(self, request: Request, id: str) -> Response:
         """One run, with all that was sent and received."""
-        return Response(RunSerializer(self.get_object(*DETAIL, "task__name")).data)
+        return Response(told(RunSerializer, self.get_object(*DETAIL, "task__name")))
 
     @extend_schema(request=ReasonSerializer, responses={200: CanceledSerializer})
     @action(detail=True, methods=["post"])

@@ -112,7 +112,7 @@ def glance(low_water: LowWater | None = None) -> Glance:
         told, *times = cursor.fetchone()
     found = dict(zip(PARTS, map(read, times), strict=True))
     ready = {p.value: at for p in Priority if (at := found.pop(f"ready_{p.value}"))}
-    seen = Glance(now=clock.read(told), ready=ready, **found)
+    seen = Glance(now=clock.read(told), ready=ready, told_at=time.monotonic(), **found)
     low_water.learn(seen)
     return seen
 

@@ -4,10 +4,11 @@ import uuid
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
 from cronjob.lib.fields import one_of, present_iff
+from cronjob.lib.instances import columns, instances, listed
 from runs.states import (
     FINAL,
     OCCUPYING,
@@ -22,6 +23,16 @@ from runs.states import (
 from tasks.models import Priority, Task
 
 LOOK_BACK = 100  # runs of a task, for one that was called
+# As run_of_task knows them, one task after another.
+NEWEST = """SELECT {} FROM task_runs WHERE id IN (
+    SELECT (SELECT id FROM task_runs WHERE task_id = tasks.id {} ORDER BY id DESC LIMIT 1)
+    FROM tasks WHERE tasks.id IN ({}))"""
+NEWEST_NEEDS = (
+    "id", "task", "status", "reason", "scheduled_time", "start_time", "end_time", "error_message",
+)  # fmt: skip  # never the bodies
+ENDED = "AND end_time IS NOT NULL"
+BEGUN = f"""AND start_time IS NOT NULL AND id IN (
+    SELECT id FROM task_runs WHERE task_id = tasks.id ORDER BY id DESC LIMIT {LOOK_BACK})"""
 
 
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
@@ -39,20 +50,18 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
 
     def begun_of(self, tasks: "Iterable[Task]") -> "dict[int, TaskRun]":
         """The last run of each task that was called, unless very many were not since then."""
-        latest = self.filter(task_id=models.OuterRef("task_id")).order_by("-id").values("pk")
-        recent = self.filter(start_time__isnull=False, pk__in=latest[:LOOK_BACK])
-        return recent.newest_of(tasks)
+        return self.newest_of(tasks, BEGUN)
 
-    def newest_of(self, tasks: Iterable[Task]) -> "dict[int, TaskRun]":
+    def ended_of(self, tasks: "Iterable[Task]") -> "dict[int, TaskRun]":
+        return self.newest_of(tasks, ENDED)
+
+    def newest_of(self, tasks: Iterable[Task], among: str = "") -> "dict[int, TaskRun]":
         """The newest run of each task, in one query for a whole page of them."""
-        ids = [task.pk for task in tasks]
-        newest = self.filter(task_id=models.OuterRef("pk")).order_by("-id").values("pk")[:1]
-        wanted = Task.objects.filter(pk__in=ids).values(run=models.Subquery(newest))
-        shown = (
-            "id", "task_id", "status", "reason", "scheduled_time", "start_time", "end_time",
-            "error_message",
-        )  # fmt: skip  # never the bodies
-        return {run.task_id: run for run in self.filter(pk__in=wanted).only(*shown)}
+        ids = listed(task.pk for task in tasks)
+        with connection.cursor() as cursor:
+            cursor.execute(NEWEST.format(columns(self.model, NEWEST_NEEDS), among, ids))
+            runs = instances(self.model, NEWEST_NEEDS, cursor.fetchall())
+        return {run.task_id: run for run in runs}
 
     def cancel_waiting(self, *, reason: str, now: datetime) -> int:
         """Take back what has not started: `transition` to CANCELED for many runs at once."""

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from cronjob.api import fields
 from cronjob.api.bulk import BulkSerializer
+from cronjob.api.telling import told
 from runs.models import Pause, TaskRun
 from runs.states import Status, Trigger
 from tasks.rules import check_body
@@ -73,7 +74,7 @@ class RunRowSerializer(serializers.Serializer[TaskRun]):
 
     @extend_schema_field(MissedSerializer(allow_null=True))
     def get_missed(self, run: TaskRun) -> dict[str, Any] | None:
-        return MissedSerializer(run).data if run.missed_count else None
+        return told(MissedSerializer, run) if run.missed_count else None
 
 
 class AttemptSerializer(serializers.Serializer[Any]):

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from cronjob.api.errors import ApiError, invalid
 from cronjob.api.keys import allows, who
 from cronjob.api.paging import positive
+from cronjob.api.telling import told
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock
 from runs import standing, trigger
@@ -234,13 +235,15 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
 
     def told(self, tasks: Any) -> Any:
         whole = allows(self.request, "write")  # others do not see the secrets of a task
-        context = {"last_runs": TaskRun.objects.newest_of(tasks), "whole": whole}
-        return TaskSerializer(tasks, many=True, context=context).data
+        newest = TaskRun.objects.newest_of(tasks)
+        for task in tasks:
+            vars(task)["last_run"] = newest.get(task.pk)
+        return [told(TaskSerializer, t) | ({} if whole else t.masked()) for t in tasks]
 
 
 def moments(task: Task, *, after: datetime, count: int) -> dict[str, Any]:
-    coming: Any = list(upcoming(task.schedule(), after, count))
-    return {"moments": MomentSerializer(coming, many=True).data}
+    coming = upcoming(task.schedule(), after, count)
+    return {"moments": [told(MomentSerializer, moment) for moment in coming]}
 
 
 def matches(header: str | None, version: int) -> bool:

@@ -14,6 +14,7 @@ from cronjob.api.errors import ApiError, invalid
 from cronjob.api.fields import TimeField
 from cronjob.api.keys import who
 from cronjob.api.paging import Pages
+from cronjob.api.telling import told
 from cronjob.lib import clock
 from runs import standing
 from runs.explain import explain, local
@@ -46,7 +47,7 @@ class History:
         """Who changed what, newest first."""
         log = Change.objects.filter(task=self.get_object()).defer("values").order_by("-id")
         page = self.paginate_queryset(log)
-        return self.get_paginated_response(ChangeSerializer(page, many=True).data)
+        return self.get_paginated_response([told(ChangeSerializer, change) for change in page])
 
     @extend_schema(
         parameters=[IF_MATCH], request=RestoreSerializer, responses={200: TaskSerializer}

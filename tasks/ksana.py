@@ -292,7 +292,7 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         return Response(self.told([task])[0], status=code, headers=headers)
 
     def told(self, tasks: Sequence[Task]) -> Sequence[dict[str, Any]]:
-        ended = TaskRun.objects.filter(end_time__isnull=False).newest_of(tasks)
+        ended = TaskRun.objects.ended_of(tasks)
         begun = TaskRun.objects.begun_of(tasks)
         whole = allows(self.request, "write")  # others do not see the secrets of a job
         return [told(t, ended.get(t.pk), begun.get(t.pk), whole=whole) for t in tasks]

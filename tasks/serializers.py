@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from cronjob.api import fields
+from cronjob.api.telling import told
 from runs.explain import VERDICTS, Explanation
 from runs.models import TaskRun
 from runs.serializers import RunRowSerializer
@@ -75,14 +76,10 @@ class TaskSerializer(fields.StrictSerializer):
     created_at = fields.TimeField(read_only=True)
     updated_at = fields.TimeField(read_only=True)
 
-    def to_representation(self, instance: Task) -> dict[str, Any]:
-        told: dict[str, Any] = super().to_representation(instance)
-        return told if self.context["whole"] else told | instance.masked()
-
     @extend_schema_field(LastRunSerializer(allow_null=True))
     def get_last_run(self, task: Task) -> dict[str, Any] | None:
-        run = self.context["last_runs"].get(task.pk)
-        return LastRunSerializer(run).data if run else None
+        run = vars(task).get("last_run")
+        return told(LastRunSerializer, run) if run else None
 
 
 class PreviewSerializer(TaskSerializer):

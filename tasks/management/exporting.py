@@ -30,7 +30,7 @@ def text(form: str, *, secrets: bool, bundle: str) -> tuple[str, list[str]]:
 
 
 def as_ksana(tasks: Sequence[Task], *, secrets: bool) -> tuple[str, list[str]]:
-    ended = TaskRun.objects.filter(end_time__isnull=False).newest_of(tasks)
+    ended = TaskRun.objects.ended_of(tasks)
     begun = TaskRun.objects.begun_of(tasks)
     jobs: list[Any] = []
     left_out = []
