@@ -14,6 +14,7 @@ from callbacks import receive
 from callbacks.receive import Busy, Report, Says, Verdict
 from callbacks.serializers import AnsweredSerializer, IdsSerializer, ReportSerializer
 from cronjob.api.errors import ApiError, flat, invalid
+from cronjob.api.telling import lasting
 from cronjob.api.views import Endpoint
 from cronjob.lib import clock, keepable
 from runs.models import TaskRun
@@ -175,12 +176,10 @@ def read(raw: bytes, form: type[ReportSerializer]) -> tuple[dict[str, Any], str]
         raise ApiError("INVALID_JSON", f"The body is not JSON: {error}.") from error
     if not isinstance(value, dict):
         raise invalid({"body": ["Must be an object."]})
-    given = form(data=value)
     try:
-        given.is_valid(raise_exception=True)
+        return dict(lasting(form).run_validation(value)), body
     except serializers.ValidationError as error:
         raise invalid(flat(error.detail)) from error
-    return dict(given.validated_data), body
 
 
 def told(verdict: Verdict, error: ApiError | None) -> Response:

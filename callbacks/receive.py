@@ -9,12 +9,13 @@ from enum import StrEnum
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from callbacks.models import AsyncCallback, CallbackStatus, CallbackToken, Stranger
 from callbacks.target import hashed
 from cronjob.lib import limits, masking, wakeup
 from cronjob.lib.failpoints import failpoint
+from cronjob.lib.instances import columns, instances
 from runs import calls, settle
 from runs.claim import unpark
 from runs.models import TaskRun
@@ -30,10 +31,18 @@ WORDS_MOST = 500  # of a text, that are looked at for being tokens
 UNREADABLE_MOST = 4096  # characters that are kept of what could not be understood
 WHOLE_MOST = 50  # callbacks of a run that are kept with all they brought
 EXTENSIONS_MOST = 10  # times the time that a callback has
-HEAVY = (
-    "request_headers", "request_body", "response_headers", "response_body", "override_body",
-    "task__headers", "task__body_template", "task__work",
+# Plain SQL where each report passes. What a report needs of a run; never its bodies.
+NEEDS = (
+    "id", "uuid", "task", "trigger", "status", "reason", "attempt", "max_attempts", "lost", "fence",
+    "start_time", "end_time", "callback_deadline", "force_async", "template", "attempts",
+    "response_code", "error_kind", "error_message", "trace_id", "task__name",
+    "task__retry_policy", "task__secret_headers", "task__secret_paths",
+    "task__callback_timeout_sec",
 )  # fmt: skip
+TOKEN_NEEDS = ("token_hash", "task_run", "attempt")
+KNOWN = "SELECT {} FROM callback_tokens WHERE token_hash = %s"
+LOCKED = """SELECT {} FROM task_runs JOIN tasks ON tasks.id = task_runs.task_id
+    WHERE task_runs.id = %s"""
 
 
 class Says(StrEnum):
@@ -74,19 +83,22 @@ class Busy(Exception):
 
 def known(token: str) -> CallbackToken | None:
     """Found by its hash alone: however a wrong one looks, it takes the same time to say so."""
-    return CallbackToken.objects.filter(token_hash=hashed(token)).first()
+    with connection.cursor() as cursor:
+        cursor.execute(KNOWN.format(columns(CallbackToken, TOKEN_NEEDS)), [hashed(token)])
+        found = instances(CallbackToken, TOKEN_NEEDS, cursor.fetchall())
+    return next(iter(found), None)
 
 
 def stranger(address: str, *, now: datetime) -> int:
     """Count a token that nobody was given; 0, or for how many seconds no other is looked at."""
-    mine = Stranger.objects.filter(pk=network(address))
-    if wait := limits.wait(mine, STRANGERS_MOST, now=now):
+    mine = network(address)
+    if wait := limits.wait(Stranger, mine, STRANGERS_MOST, now=now):
         return wait  # and costs nothing but this look
-    if not mine.exists():
+    if not Stranger.objects.filter(pk=mine).exists():
         old = Stranger.objects.filter(since__lt=now - 60 * limits.MINUTE)[:FORGOTTEN_AT_ONCE]
         Stranger.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
-        Stranger.objects.get_or_create(address=network(address))
-    return limits.hit(mine, STRANGERS_MOST, now=now)
+        Stranger.objects.get_or_create(address=mine)
+    return limits.hit(Stranger, mine, STRANGERS_MOST, now=now)
 
 
 def network(address: str) -> str:
@@ -103,8 +115,7 @@ def network(address: str) -> str:
 def with_token(token: CallbackToken, report: Report, *, now: datetime, secret: str) -> Verdict:
     """A report on the attempt that the token was given for."""
     with transaction.atomic():
-        mine = CallbackToken.objects.filter(pk=token.pk)
-        wait = limits.hit(mine, USES_MOST, now=now)
+        wait = limits.hit(CallbackToken, token.pk, USES_MOST, now=now)
         if not wait:
             verdict = taken(token.task_run_id, token.attempt, report, now=now, secret=secret)
     if wait:
@@ -119,12 +130,23 @@ def with_ids(run: TaskRun, report: Report, *, now: datetime) -> Verdict:
     return followed(verdict, now=now)
 
 
+def locked(pk: int) -> TaskRun:
+    """A run that no two of us judge at once."""
+    asked = LOCKED.format(columns(TaskRun, NEEDS))
+    locks = " FOR NO KEY UPDATE OF task_runs" * (connection.vendor == "postgresql")
+    with connection.cursor() as cursor:
+        cursor.execute(asked + locks, [pk])
+        found = instances(TaskRun, NEEDS, cursor.fetchall())
+    if not found:
+        raise TaskRun.DoesNotExist
+    return found[0]
+
+
 def taken(
     pk: int, attempt: int | None, report: Report, *, now: datetime, secret: str = ""
 ) -> Verdict:
     """Under the lock of the run: two reports, a sweep and a cancel come one after the other."""
-    locked = TaskRun.objects.select_for_update(of=("self",), no_key=True)
-    run = locked.select_related("task").defer(*HEAVY).get(pk=pk)
+    run = locked(pk)
     ignored, code = judge(run, attempt, report)
     failpoint("callback.judged")
     if report.says == Says.RUNNING and not ignored:

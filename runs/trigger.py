@@ -18,6 +18,9 @@ from tasks.models import ConcurrencyPolicy, ExecType, Task
 logger = logging.getLogger(__name__)
 
 KEY_KEPT = timedelta(hours=24)
+NEEDED = (
+    "name", "deleted", "priority", "retry_policy", "max_concurrency", "concurrency_policy",
+)  # fmt: skip
 
 
 class LimitReached(Exception):
@@ -67,7 +70,7 @@ def replay(
 
 def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[Any]) -> TaskRun:
     """Under SKIP it takes its place at once, or there is none and nothing is made."""
-    run.task = task = Task.objects.select_for_update().get(pk=task.pk)
+    run.task = task = Task.objects.select_for_update().only(*NEEDED).get(pk=task.pk)
     if task.deleted:
         raise NotPossible("The task was deleted.")
     if key:

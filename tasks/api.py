@@ -127,7 +127,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post", "patch"])
     def enable(self, request: Request, id: str) -> Response:
         """Fire again from now on; what passed meanwhile is not made up for."""
-        self.get_object()
+        self.get_object("id")
         reason = self.given(request, ReasonSerializer).get("reason", "")
         with transaction.atomic():
             task = self.locked(request)
@@ -140,7 +140,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post", "patch"])
     def disable(self, request: Request, id: str) -> Response:
         """Runs that wait are canceled; those under way end by themselves."""
-        self.get_object()
+        self.get_object("id")
         reason = self.given(request, ReasonSerializer).get("reason", "")
         with transaction.atomic():
             task = self.locked(request)
@@ -153,7 +153,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post"])
     def trigger(self, request: Request, id: str) -> Response:
         """One run now, also of a disabled task; under SKIP only if a slot is free."""
-        task = self.get_object()
+        task = self.get_object("exec_type")
         values, key = self.given(request, TriggerSerializer), request_key(request)
         try:
             with asked():
@@ -188,8 +188,10 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
 
     # --- how it is done ---------------------------------------------------------------------
 
-    def get_object(self) -> Task:
-        task = self.get_queryset().filter(pk=self.kwargs["id"]).first()
+    def get_object(self, *needed: str) -> Task:
+        """All of it, if nothing is named."""
+        found = self.get_queryset().filter(pk=self.kwargs["id"])
+        task = (found.only(*needed) if needed else found).first()
         if task is None:
             raise ApiError("NOT_FOUND", f"There is no task {self.kwargs['id']}.")
         return task
@@ -204,7 +206,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
         return task
 
     def edit(self, request: Request, *, partial: bool) -> Response:
-        self.get_object()  # a task that is gone is gone, whatever is said about it
+        self.get_object("id")  # a task that is gone is gone, whatever is said about it
         values = self.given(request, TaskSerializer, partial=partial)
         with transaction.atomic():
             now = clock.now()

@@ -1,4 +1,4 @@
-"""How things are told: by fields that are made once, since that takes longer than using them."""
+"""Serializers whose fields are made once: that takes longer than to tell or read with them."""
 
 from functools import lru_cache
 from typing import Any
@@ -7,11 +7,12 @@ from rest_framework.serializers import Serializer
 
 
 @lru_cache
-def teller(kind: type[Serializer[Any]]) -> Serializer[Any]:
-    return kind()
+def lasting(kind: type[Serializer[Any]], *, partial: bool = False) -> Serializer[Any]:
+    """For everybody, therefore without data, instance and context of its own."""
+    return kind(partial=partial)
 
 
 def told(kind: type[Serializer[Any]], it: Any) -> dict[str, Any]:
     """As this serializer tells it; one that needs no context."""
-    found: dict[str, Any] = teller(kind).to_representation(it)
+    found: dict[str, Any] = lasting(kind).to_representation(it)
     return found

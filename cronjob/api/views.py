@@ -1,9 +1,10 @@
 """What every endpoint shares: known parameters only, ids that are ids, JSON by default."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.exceptions import MethodNotAllowed, ValidationError
 from rest_framework.metadata import SimpleMetadata
 from rest_framework.renderers import BaseRenderer, BrowsableAPIRenderer
 from rest_framework.request import Request
@@ -11,6 +12,7 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from cronjob.api.errors import ApiError, invalid
+from cronjob.api.telling import lasting
 
 ID_MAX = 2**63 - 1
 
@@ -59,9 +61,13 @@ class Endpoint(APIView):
         self.check_params(request)
         self.check_id()
 
-    def given(self, request: Request, kind: type[Serializer[Any]], **how: Any) -> dict[str, Any]:
+    def given(
+        self, request: Request, kind: type[Serializer[Any]], *, partial: bool = False
+    ) -> dict[str, Any]:
         """What the body says, in the terms of this serializer."""
-        serializer = kind(data=request.data, **how)
+        with suppress(ValidationError):
+            return dict(lasting(kind, partial=partial).run_validation(request.data))
+        serializer = kind(data=request.data, partial=partial)  # which says what is wrong
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
 

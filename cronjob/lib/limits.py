@@ -4,12 +4,19 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from django.db import models
-from django.db.models import Case, F, Q, QuerySet, When
-from django.db.models.functions import Least
+from django.db import connection, models
+
+from cronjob.lib.instances import values
 
 MINUTE = timedelta(minutes=1)
 HITS_MAX = 2**31 - 2
+# One statement, in which nobody comes between.
+HIT = f"""UPDATE "{{}}" SET
+    hits = CASE WHEN since > %s AND since < %s
+        THEN CASE WHEN hits < {HITS_MAX} THEN hits + 1 ELSE hits END ELSE 1 END,
+    since = CASE WHEN since > %s AND since < %s THEN since ELSE %s END
+    WHERE "{{}}" = %s"""
+FULL = 'SELECT since FROM "{}" WHERE "{}" = %s AND since > %s AND since < %s AND hits >= %s'
 
 
 class Counted(models.Model):
@@ -22,17 +29,27 @@ class Counted(models.Model):
         abstract = True
 
 
-def hit(one: QuerySet[Any], most: int, *, now: datetime) -> int:
+def hit(of: type[Counted], pk: str, most: int, *, now: datetime) -> int:
     """Count one more use of this row; 0, or in how many seconds there may be another."""
-    # Somebody who came a little later may have been counted already.
-    recent = Q(since__gt=now - MINUTE, since__lt=now + MINUTE)
-    hits = Case(When(recent, then=Least(F("hits") + 1, HITS_MAX)), default=1)
-    one.update(hits=hits, since=Case(When(recent, then=F("since")), default=now))
-    return wait(one, most + 1, now=now)
+    recent = span(now)
+    told = connection.ops.adapt_datetimefield_value(now)
+    with connection.cursor() as cursor:
+        cursor.execute(HIT.format(*named(of)), [*recent, *recent, told, pk])
+    return wait(of, pk, most + 1, now=now)
 
 
-def wait(one: QuerySet[Any], most: int, *, now: datetime) -> int:
+def wait(of: type[Counted], pk: str, most: int, *, now: datetime) -> int:
     """0, or in how many seconds it may happen again, if it did so often in the last minute."""
-    found = one.filter(since__gt=now - MINUTE, since__lt=now + MINUTE, hits__gte=most)
-    since = found.values_list("since", flat=True).first()
-    return max(1, ceil((since + MINUTE - now).total_seconds())) if since else 0
+    with connection.cursor() as cursor:
+        cursor.execute(FULL.format(*named(of)), [pk, *span(now), most])
+        found = values(of, ("since",), cursor.fetchall())
+    return max(1, ceil((found[0][0] + MINUTE - now).total_seconds())) if found else 0
+
+
+def span(now: datetime) -> list[Any]:
+    # Somebody who came a little later may have been counted already.
+    return [connection.ops.adapt_datetimefield_value(at) for at in (now - MINUTE, now + MINUTE)]
+
+
+def named(of: type[Counted]) -> tuple[str, str]:
+    return of._meta.db_table, of._meta.pk.attname

@@ -314,11 +314,10 @@ def test_a_token_that_is_used_too_often_has_to_wait_and_loses_nothing_for_it():
 
 def test_a_count_begins_anew_each_minute_and_after_a_step_of_the_clock():
     Stranger.objects.create(address="a")
-    one = Stranger.objects.filter(pk="a")
-    assert [limits.hit(one, 2, now=NOON) for _ in range(4)] == [0, 0, 60, 60]
-    assert limits.hit(one, 2, now=NOON + timedelta(seconds=59)) == 1
-    assert limits.hit(one, 2, now=NOON + limits.MINUTE) == 0
-    assert limits.hit(one, 2, now=NOON - limits.MINUTE) == 0
+    assert [limits.hit(Stranger, "a", 2, now=NOON) for _ in range(4)] == [0, 0, 60, 60]
+    assert limits.hit(Stranger, "a", 2, now=NOON + timedelta(seconds=59)) == 1
+    assert limits.hit(Stranger, "a", 2, now=NOON + limits.MINUTE) == 0
+    assert limits.hit(Stranger, "a", 2, now=NOON - limits.MINUTE) == 0
 
 
 def test_addresses_are_forgotten():
