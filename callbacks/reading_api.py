@@ -14,7 +14,7 @@ from callbacks.api import IdsView, TokenView, reads
 from callbacks.models import AsyncCallback, CallbackStatus
 from callbacks.serializers import BEGINNING, CallbackRowSerializer, CallbackSerializer
 from cronjob.api.errors import ApiError
-from cronjob.api.filters import IdFilter, between
+from cronjob.api.filters import FilterSet, IdFilter, between
 from cronjob.api.paging import DeepPages, Pages
 from cronjob.api.telling import told
 from cronjob.api.views import Endpoint
@@ -22,7 +22,7 @@ from runs.models import TaskRun
 
 
 @between("received_at")
-class CallbackFilter(django_filters.FilterSet):
+class CallbackFilter(FilterSet):
     run_id = IdFilter("task_run")
     task_id = IdFilter("task")
     status = django_filters.ChoiceFilter(choices=CallbackStatus.choices)

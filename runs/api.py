@@ -16,7 +16,7 @@ from rest_framework.response import Response
 
 from cronjob.api import bulk
 from cronjob.api.errors import ApiError, invalid
-from cronjob.api.filters import ChoicesFilter, IdFilter, between
+from cronjob.api.filters import ChoicesFilter, FilterSet, IdFilter, between
 from cronjob.api.paging import DeepPages
 from cronjob.api.telling import told
 from cronjob.api.views import Endpoint
@@ -57,7 +57,7 @@ KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
 @between("scheduled_time")
-class RunFilter(django_filters.FilterSet):
+class RunFilter(FilterSet):
     task_id = IdFilter()
     status = ChoicesFilter(
         choices=Status.choices, method="by_status", help_text="May be given several times."

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 
 from cronjob.lib import clock
+from cronjob.lib.instances import in_utc
 from tasks.models import Priority
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,5 +119,4 @@ def glance(low_water: LowWater | None = None) -> Glance:
 
 
 def read(value: Any) -> datetime | None:
-    """SQLite keeps times as text in UTC."""
-    return datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else value
+    return in_utc(value) if isinstance(value, str) else value

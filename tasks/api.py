@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from cronjob.api.errors import ApiError, invalid
+from cronjob.api.filters import FilterSet
 from cronjob.api.keys import allows, who
 from cronjob.api.paging import positive
 from cronjob.api.telling import told
@@ -41,7 +42,7 @@ from tasks.serializers import (
 )
 
 
-class TaskFilter(django_filters.FilterSet):
+class TaskFilter(FilterSet):
     status = django_filters.ChoiceFilter(choices=TaskStatus.choices)
     name = django_filters.CharFilter(lookup_expr="icontains", help_text="A part of the name.")
     exec_type = django_filters.ChoiceFilter(choices=models.ExecType.choices)

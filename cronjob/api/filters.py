@@ -13,6 +13,14 @@ from cronjob.api.fields import TimeField
 from cronjob.api.views import ID_MAX
 
 
+class FilterSet(django_filters.FilterSet):
+    def __init__(self, data: Any = None, *others: Any, **how: Any) -> None:
+        kind: Any = type(self)
+        # Of each a copy is made, and of all a form, for every request: only of those that it names.
+        self.base_filters = {n: one for n, one in kind.base_filters.items() if n in (data or ())}
+        super().__init__(data, *others, **how)
+
+
 class MomentField(forms.Field):
     def to_python(self, value: Any) -> datetime | None:
         if not value:

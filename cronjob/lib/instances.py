@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from django.db import connection
-from django.db.models import Field, ForeignKey, JSONField, Model
+from django.db.models import DateTimeField, Field, ForeignKey, JSONField, Model
 from django.db.models.base import ModelState
 
 M = TypeVar("M", bound=Model)
@@ -101,6 +102,8 @@ def reader(field: Field[Any, Any], vendor: str) -> Read | None:
     """What makes a value of what the database gives; None if nothing is left to do."""
     if isinstance(field, JSONField):
         return loaded
+    if isinstance(field, DateTimeField) and vendor == "sqlite":
+        return in_utc
     column = field.get_col(field.model._meta.db_table)
     steps = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
     return partial(through, steps, column) if steps else None
@@ -110,6 +113,13 @@ def loaded(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     return NOTHING[text]() if text in NOTHING else json.loads(text)
+
+
+def in_utc(value: Any) -> datetime:
+    """SQLite keeps times as text in UTC, and what is computed of them comes as such."""
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    told: datetime = at.replace(tzinfo=UTC)
+    return told
 
 
 def through(steps: list[Callable[..., Any]], column: Any, value: Any) -> Any:

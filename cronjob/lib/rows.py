@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
 from django.db import connection
-from django.db.models import CharField, Field, JSONField, Model, TextField
+from django.db.models import (
+    AutoField,
+    BooleanField,
+    CharField,
+    DateTimeField,
+    Field,
+    FloatField,
+    ForeignKey,
+    IntegerField,
+    JSONField,
+    Model,
+    TextField,
+)  # fmt: skip
 
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
@@ -135,18 +147,32 @@ def all_new(model: type[Model], names: Names, same: Same) -> str:
 def kept(model: type[Model], names: Names, rows: Sequence[Row]) -> list[list[Any]]:
     keepers = [keeper(field) for field in fields_of(model, names)]
     return [
-        [None if value is None else keep(value) for keep, value in zip(keepers, row, strict=True)]
+        [
+            keep(value) if keep and value is not None else value
+            for keep, value in zip(keepers, row, strict=True)
+        ]
         for row in rows
     ]
 
 
 @lru_cache
-def keeper(field: Field[Any, Any]) -> Callable[[Any], Any]:
-    if isinstance(field, JSONField):
-        return json.dumps
-    if isinstance(field, CharField | TextField):
-        return str.__str__  # of a member of an enumeration, its value
+def keeper(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
+    """What makes of a value what the database keeps; None if that is the same."""
+    match field.target_field if isinstance(field, ForeignKey) else field:
+        case JSONField():
+            return json.dumps
+        case CharField() | TextField():
+            return str.__str__  # of a member of an enumeration, its value
+        case DateTimeField():
+            return in_utc
+        case AutoField() | IntegerField() | FloatField() | BooleanField():
+            return None
     return partial(field.get_db_prep_save, connection=connection)
+
+
+def in_utc(at: datetime) -> str:
+    """As Django keeps it: it takes longer, and what is written here are millions of times."""
+    return str((at if at.tzinfo is UTC else at.astimezone(UTC)).replace(tzinfo=None))
 
 
 @lru_cache

@@ -209,8 +209,9 @@ class World:
         try:
             with self.unblock():
                 yield
-                if later := wakeup.limit.later:  # a hint that is still to be given
-                    later.join()
+                for thread in threading.enumerate():  # a hint that is still to be given
+                    if getattr(thread, "function", None) == wakeup.limit.tell:
+                        thread.join()
         finally:
             inner.close()
             connections[DEFAULT_DB_ALIAS] = outside
