@@ -15,6 +15,7 @@ from bench.results import Found
 LIMIT_SECONDS = 45.0
 AHEAD = 9.0  # by then everybody has started
 OURS = ("Cronjob", "Cronjob on SQLite")
+SLOTS = 256  # of a process: what is claimed together costs the database less
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
 def burst(scale: Scale, *, only: str) -> Found:
     peers = [who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q]
     limits = [who.LIMIT] if scale.quick else [who.LIMIT, who.LIMIT_URLLIB3]
-    field = [who.ours(slots=64), *([] if scale.quick else peers), *limits]
+    field = [who.ours(slots=SLOTS), *([] if scale.quick else peers), *limits]
     return compare(field, scale, only=only, title="Very many tasks due at one instant")
 
 
@@ -169,7 +170,7 @@ def steady(scale: Scale, *, only: str) -> Found:
               "PostgreSQL, µs"),
     )  # fmt: skip
     for name, apart in (("evenly over the second", 1_000_000 // tasks), ("at one instant", 0)):
-        found = ticks_of(who.ours(slots=64), tasks, seconds, apart=apart)
+        found = ticks_of(who.ours(slots=SLOTS), tasks, seconds, apart=apart)
         late, count = sorted(found.late), tasks * seconds
         told = [f"{share(late, part):.0f} ms" for part in (0.5, 0.99, 1)]
         cost = [f"{number / max(len(late), 1) * 1e6:.0f}" for number in found.used]
@@ -186,7 +187,8 @@ def periodic(scale: Scale, *, only: str) -> Found:
         "when they were due are counted by their calls alone.",
         head=("who", "of the moments, called", "twice", "late: median", "99 %"),
     )
-    for one in chosen([who.ours(slots=64), who.PROCRASTINATE, who.CELERY, who.APSCHEDULER], only):
+    field = [who.ours(slots=SLOTS), who.PROCRASTINATE, who.CELERY, who.APSCHEDULER]
+    for one in chosen(field, only):
         found, most = ticks_of(one, tasks, seconds), tasks * seconds
         called = found.once if found.late else found.calls
         late = sorted(found.late)
@@ -257,7 +259,7 @@ def slow(scale: Scale, *, only: str) -> Found:
 
 
 def sqlite(scale: Scale, *, only: str) -> Found:
-    field = [who.ours("Cronjob on SQLite", needs="", processes=1, slots=64), who.HUEY_SQLITE]
+    field = [who.ours("Cronjob on SQLite", needs="", processes=1, slots=SLOTS), who.HUEY_SQLITE]
     return compare(field, scale, only=only, title="The same on SQLite, one process")
 
 
