@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # how often calls in flight are looked up, in case somebody canceled one
 TIDY_SECONDS = 5.0
 CONTENDED_SECONDS = 0.05  # others hold what is ready
+LEAST_SECONDS = 0.001  # what came while we were busy
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long what was seen to come, or to be more, is there
@@ -123,7 +124,7 @@ class Scheduler:
         self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
         if made or (moved and self.executor.free) or not (looked_now or self.more):
             return 0  # there may be more
-        return max(0.0, self.rest(seen, now) - (seen.present - now).total_seconds())
+        return self.rest(seen, now, took=(seen.present - now).total_seconds())
 
     def look(self) -> Glance:
         """What there is to do. What was seen a moment ago to come, or to be more, is there."""
@@ -144,18 +145,21 @@ class Scheduler:
                 break
             self.loop.pause(GATHER_SECONDS / 5)
 
-    def rest(self, seen: Glance, now: datetime) -> float:
+    def rest(self, seen: Glance, now: datetime, *, took: float = 0.0) -> float:
+        """Until something comes; `took`: so long ago was now."""
         ready = min(seen.ready.values(), default=None) if self.executor.free else None
-        times = (seen.due, ready, seen.unanswered, seen.unpause)
-        ahead = [(at - now).total_seconds() for at in times if at]
+        times = [at for at in (seen.due, ready, seen.unanswered, seen.unpause) if at]
         if seen.due and seen.due - now > AHEAD:
-            ahead.append((seen.due - now - AHEAD).total_seconds())
+            times.append(seen.due - AHEAD)
+        # What could not be done now is somebody else's for a moment.
+        ahead = [
+            (at - now).total_seconds() - took if at > now else CONTENDED_SECONDS for at in times
+        ]
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
         if not self.executor.queue.empty():  # they may need more threads
             ahead.append(2 * SLOW_SECONDS)
-        rest = min([settings.CRONJOB_POLL_SECONDS, *ahead])
-        return rest if rest > 0 else CONTENDED_SECONDS
+        return max(LEAST_SECONDS, min([settings.CRONJOB_POLL_SECONDS, *ahead]))
 
     # --- what a round is made of --------------------------------------------------------------
 

@@ -190,6 +190,7 @@ def test_a_host_that_is_not_ours_is_refused(db):
 def test_a_person_who_is_logged_in_may_browse(console):
     answer = console.get("/api/v1/tasks", headers={"accept": "text/html"})
     assert (answer.status_code, answer["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert 'name="exec_type"' in answer.text, "what can be filtered by"
     assert console.get(f"/api/v1/tasks/{make_task().pk}", headers={"accept": "text/html"})
 
 

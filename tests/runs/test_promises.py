@@ -177,6 +177,26 @@ def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
     assert Scheduler(loop=None, lease=None, executor=executor).rest(glance, NOON) == rest
 
 
+@pytest.mark.parametrize(
+    ("due", "took", "rest"),
+    [
+        (0.25, 0.03, pytest.approx(0.2)),  # 20 ms before it
+        (0.01, 0.004, pytest.approx(0.006)),
+        (0.01, 0.5, 0.001),  # it came meanwhile
+        (-0.5, 0.5, 0.05),  # somebody else has it
+        (3600, 2, 1),
+    ],
+)
+def test_how_long_a_round_took_shortens_the_wait_for_a_moment_and_no_other(
+    due, took, rest, settings
+):
+    settings.CRONJOB_POLL_SECONDS = 1
+    names = ("overdue", "unanswered", "dead", "unpause")
+    glance = Glance(now=NOON, due=NOON + due * SECOND, ready={}, **dict.fromkeys(names))
+    scheduler = Scheduler(loop=None, lease=None, executor=Executor(slots=1, client=None, wake=None))
+    assert scheduler.rest(glance, NOON, took=took) == rest
+
+
 def test_a_task_that_is_disabled_makes_no_run_from_then_on():
     task = due(NOON + MINUTE)
     standing.disable(task, reason="", now=NOON + 59 * SECOND)
