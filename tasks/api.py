@@ -240,8 +240,8 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
         whole = allows(self.request, "write")  # others do not see the secrets of a task
         newest = TaskRun.objects.newest_of(tasks)
         for task in tasks:
-            vars(task)["last_run"] = newest.get(task.pk)
-        return [told(TaskSerializer, t) | ({} if whole else t.masked()) for t in tasks]
+            vars(task).update(last_run=newest.get(task.pk), whole=whole)
+        return [told(TaskSerializer, task) for task in tasks]
 
 
 def moments(task: Task, *, after: datetime, count: int) -> dict[str, Any]:

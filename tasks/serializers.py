@@ -76,6 +76,11 @@ class TaskSerializer(fields.StrictSerializer):
     created_at = fields.TimeField(read_only=True)
     updated_at = fields.TimeField(read_only=True)
 
+    def to_representation(self, instance: Task) -> dict[str, Any]:
+        """Without its secrets, unless somebody said that this one may be told whole."""
+        found: dict[str, Any] = super().to_representation(instance)
+        return found if vars(instance).get("whole") else found | instance.masked()
+
     @extend_schema_field(LastRunSerializer(allow_null=True))
     def get_last_run(self, task: Task) -> dict[str, Any] | None:
         run = vars(task).get("last_run")

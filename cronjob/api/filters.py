@@ -15,11 +15,13 @@ from cronjob.api.views import ID_MAX
 
 class FilterSet(django_filters.FilterSet):
     def __init__(self, data: Any = None, *others: Any, request: Any = None, **how: Any) -> None:
-        every: Any = type(self).__dict__.get("base_filters") or {}
+        kind: Any = type(self)
         if getattr(getattr(request, "accepted_renderer", None), "format", "") != "api":
             # A copy is made of each, and a form of all: but for a person who is to fill it in,
             # only of those that the request names.
-            self.base_filters = {name: one for name, one in every.items() if name in (data or ())}
+            self.base_filters = {
+                n: one for n, one in kind.base_filters.items() if n in (data or ())
+            }
         super().__init__(data, *others, request=request, **how)
 
 

@@ -26,7 +26,7 @@ from django.db.models import (
     JSONField,
     Model,
     TextField,
-)  # fmt: skip
+)
 
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
@@ -164,14 +164,14 @@ def keeper(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
         case CharField() | TextField():
             return str.__str__  # of a member of an enumeration, its value
         case DateTimeField():
-            return in_utc
+            return as_text
         case AutoField() | IntegerField() | FloatField() | BooleanField():
             return None
     return partial(field.get_db_prep_save, connection=connection)
 
 
-def in_utc(at: datetime) -> str:
-    """As Django keeps it: it takes longer, and what is written here are millions of times."""
+def as_text(at: datetime) -> str:
+    """As Django keeps a time in SQLite, without its detours: many times for each run."""
     return str((at if at.tzinfo is UTC else at.astimezone(UTC)).replace(tzinfo=None))
 
 
