@@ -26,7 +26,7 @@ def test_no_moment_is_lost_or_doubled_when_the_clock_steps(request, place, steps
     world.plant(5, end_at=max(steps) + 6)
     until(lambda: len(world.runs()) >= 10, what=world.said)
     for step in steps:
-        world.clock.write_text(str(step))
+        world.step(step)
         NEVER.wait(1.5)
     world.quiet()
     oracle.check(world)
@@ -43,7 +43,7 @@ def test_what_a_step_passes_over_is_made_up_for_as_each_task_says(each_world, st
     }
     world.started(2)
     until(lambda: len(world.runs()) >= 10, what=world.said)
-    world.clock.write_text(str(step))
+    world.step(step)
     world.quiet()
     oracle.check(world)
     for task, policy in tasks.items():
