@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
-from cronjob.lib import metrics, wakeup
+from cronjob.lib import metrics, prepared, wakeup
 from cronjob.lib.failpoints import failpoint
-from cronjob.lib.instances import columns, instances, listed, values
+from cronjob.lib.instances import columns, instances, values
 from cronjob.lib.rows import compare_and_set
 from runs import calls, held
 from runs.glance import LowWater
@@ -46,25 +46,25 @@ NEEDS = (*RUN_NEEDS, *(f"task__{name}" for name in CALL_NEEDS))
 
 # Plain SQL where every claim and every settle passes: the ORM takes longer to say it than it takes.
 # What is ready, as run_ready knows it; a process that others gave up finds nothing any more.
-READY = """SELECT {}, (SELECT count(*) FROM pauses)
+READY = """SELECT {columns}, (SELECT count(*) FROM pauses)
     FROM task_runs JOIN tasks ON tasks.id = task_runs.task_id
     WHERE EXISTS (SELECT 1 FROM processes WHERE name = %s) AND task_runs.ready_at IS NOT NULL
     AND task_runs.priority = %s AND task_runs.ready_at >= %s AND task_runs.ready_at <= %s
-    AND task_runs.id NOT IN ({})
-    ORDER BY task_runs.priority, task_runs.ready_at, task_runs.id LIMIT %s {}"""
+    AND task_runs.id {but}
+    ORDER BY task_runs.priority, task_runs.ready_at, task_runs.id LIMIT %s {locks}"""
 LOCKS = "FOR NO KEY UPDATE OF task_runs, tasks SKIP LOCKED"
 # What occupies a place of these tasks.
 UNDER_WAY = """SELECT task_id, slot, trigger, status, NULL, NULL FROM task_runs
-    WHERE task_id IN ({}) AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
+    WHERE task_id {among} AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
 # Since when the oldest of these has waited for one, and the oldest that no pause holds; those in
 # the second list are looked at already.
 WAITING = """SELECT task_id, NULL, NULL, NULL, min(due_at),
     min(CASE WHEN trigger IN ('MANUAL', 'REPLAY') THEN due_at END)
-    FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL AND status = 'SCHEDULED'
-    AND slot IS NULL AND id NOT IN ({}) GROUP BY task_id"""
+    FROM task_runs WHERE task_id {among} AND end_time IS NULL AND status = 'SCHEDULED'
+    AND slot IS NULL AND id {but} GROUP BY task_id"""
 PLACED = f"{UNDER_WAY} UNION ALL {WAITING}"
 # Of these tasks, those with runs that wait, as run_parked knows them.
-PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id IN ({}) AND end_time IS NULL
+PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id {among} AND end_time IS NULL
     AND ready_at IS NULL AND deadline_at IS NULL AND callback_deadline IS NULL"""
 PLACE_NEEDS = (
     "id", "status", "slot", "trigger", "due_at", "task__tags", "task__max_concurrency",
@@ -144,9 +144,10 @@ def candidates(
     told = connection.ops.adapt_datetimefield_value
     for priority, most in shares:
         if most := min(most, room - len(found)):
-            ready = READY.format(columns(TaskRun, NEEDS), listed((0, *found)), locks)
-            asked: list[Any] = [owner, priority, told(since[priority]), told(now), most]
-            with connection.cursor() as cursor:
+            ready = said(READY, columns=columns(TaskRun, NEEDS), locks=locks)
+            times = told(since[priority]), told(now)
+            asked: list[Any] = [owner, priority, *times, prepared.ids(found), most]
+            with prepared.cursor() as cursor:
                 cursor.execute(ready, asked)
                 oldest = cursor.fetchall()
             pauses = oldest[0][-1] if oldest else pauses
@@ -155,9 +156,13 @@ def candidates(
     return runs, pauses
 
 
+def said(sql: str, **parts: str) -> str:
+    return sql.format(among=prepared.among(), but=prepared.among(none=True), **parts)
+
+
 def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql.format(*map(listed, ids)))
+    with prepared.cursor() as cursor:
+        cursor.execute(said(sql), [prepared.ids(some) for some in ids])
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 
@@ -182,8 +187,10 @@ class Places:
     def look(self, behind: Sequence[TaskRun], paused: Set[str]) -> None:
         """What is under way, and who waits: what became ready later must not overtake it."""
         lined_up = {run.task_id: run.task for run in behind if queues(run)}
-        known = (run.id for run in behind)
-        found = rows(PLACED if lined_up else UNDER_WAY, self.taken, lined_up, known)
+        if lined_up:
+            found = rows(PLACED, self.taken, lined_up, [run.id for run in behind])
+        else:
+            found = rows(UNDER_WAY, self.taken)
         for task, slot, trigger, status, *_ in found:
             if status is not None:
                 self.take(task, slot, trigger, status)

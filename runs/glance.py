@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection
 
-from cronjob.lib import clock
+from cronjob.lib import clock, prepared
 from cronjob.lib.instances import in_utc
 from tasks.models import Priority
 
@@ -107,7 +107,7 @@ def glance(low_water: LowWater | None = None) -> Glance:
     low_water.refresh()
     parts = ", ".join(f"({part})" for part in PARTS.values())
     since = [low_water.of(name) for name, part in PARTS.items() if "%s" in part]
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         given = [connection.ops.adapt_datetimefield_value(at) for at in since]
         cursor.execute(f"SELECT {clock.column()}, {parts}", given)
         told, *times = cursor.fetchone()

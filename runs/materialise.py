@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import connection, transaction
 
-from cronjob.lib import metrics
+from cronjob.lib import metrics, prepared
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import columns, instances
 from cronjob.lib.rows import compare_and_set
@@ -82,7 +82,7 @@ def materialise(
 def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Found]:
     told = connection.ops.adapt_datetimefield_value
     rank, of = share
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         cursor.execute(DUE.format(columns(Task, NEEDED)), [told(since), told(now), of, rank, most])
         rows = cursor.fetchall()
     tasks = instances(Task, NEEDED, rows)

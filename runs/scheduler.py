@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from cronjob.lib import metrics
+from cronjob.lib import metrics, prepared
 from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
@@ -57,6 +57,7 @@ class Scheduler:
         self.looked = self.tidied = self.warned = 0.0
         self.seen: Glance | None = None
         self.more = False  # than the last round could do
+        self.grown = True  # something was made since plans were
         self.share = ALONE
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
@@ -122,6 +123,7 @@ class Scheduler:
         if self.executor.is_stuck:
             self.executor.grow(len(self.executor.held))
         self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
+        self.grown = self.grown or made.total() + moved > 0
         if made or (moved and self.executor.free) or not (looked_now or self.more):
             return 0  # there may be more
         return self.rest(seen, now, took=(seen.present - now).total_seconds())
@@ -221,6 +223,9 @@ class Scheduler:
             return
         self.tidied = time.monotonic()
         self.look_for_snapshots()
+        if self.grown:
+            self.grown = False
+            prepared.forget()
         self.share = self.lease.share()
         self.unpark(now)
         self.swept_held = pauses.release_batch(now, after=self.swept_held)

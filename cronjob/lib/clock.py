@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 
 from django.db import connection
 
+from cronjob.lib import prepared
+
 
 def now() -> datetime:
     """The database's time where it has a clock of its own, else this machine's."""
     if connection.vendor == "sqlite":
         return read(None)
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         cursor.execute(f"SELECT {column()}")
         return read(cursor.fetchone()[0])
 

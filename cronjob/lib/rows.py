@@ -28,6 +28,8 @@ from django.db.models import (
     TextField,
 )
 
+from cronjob.lib import prepared
+
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
 Same = tuple[bool, ...]
@@ -41,7 +43,7 @@ def compare_and_set(
         return set()
     # In one order everywhere: writers that wait for each other do not do so in a circle.
     rows = sorted(rows, key=lambda row: row[0])
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
             same, given = parted(model, ("pk", *seen, *sets), rows)
             cursor.execute(in_one(model, seen, sets, same), given)
@@ -58,7 +60,7 @@ def insert_new(model: type[Model], rows: Sequence[Row], names: Names) -> None:
     """Rows with these fields, all others by their defaults; what some key forbids is left out."""
     if not rows:
         return
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
             same, given = parted(model, names, rows)
             cursor.execute(all_new(model, names, same), given)

@@ -1,11 +1,8 @@
 """A session that forgets to end keeps every dead row; polls step around what it keeps."""
 
-import json
-
 import psycopg
 import pytest
 from django.db import connection, connections
-from django.test.utils import CaptureQueriesContext
 
 from cronjob.lib import database as databases
 from cronjob.lib.database import oldest_snapshot
@@ -15,6 +12,7 @@ from runs.glance import LowWater, glance
 from runs.models import TaskRun
 from runs.settle import settle
 from tasks.models import Priority
+from tests import plans
 from tests.factories import MINUTE, NOON, SECOND, copy, make_run, make_task
 from tests.runs.engine import outcome, registered
 
@@ -62,19 +60,15 @@ def churn():
 
 def touched(work):
     """How many blocks the reading statements of this work look at."""
-    with CaptureQueriesContext(connection) as seen:
+    asked = []
+    with connection.execute_wrapper(plans.listening(asked)):
         work()
-    asked = [q["sql"] for q in seen.captured_queries if q["sql"].startswith("SELECT")]
     assert asked
-    return sum(blocks(sql) for sql in asked)
+    return sum(blocks(sql, given) for sql, given in asked)
 
 
-def blocks(sql):
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}")
-        ((found,),) = cursor.fetchall()
-    found = json.loads(found) if isinstance(found, str) else found
-    plan = found[0]["Plan"]
+def blocks(sql, given):
+    plan = plans.explained(sql, given)
     return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from cronjob import checks
-from cronjob.lib import http, scrape
+from cronjob.lib import http, prepared, scrape
 from cronjob.lib.loop import Loop
 from cronjob.lib.supervisor import Child, supervise
 from cronjob.lib.wakeup import Listener
@@ -78,6 +78,7 @@ def child(number: int, flags: list[str], metrics_port: int | None) -> Child:
 
 
 def schedule(*, slots: int, once: bool) -> None:
+    prepared.enable()
     gc.collect()
     gc.freeze()  # what is there by now stays: nobody need look through it again and again,
     gc.set_threshold(GARBAGE, 20, 100)  # nor so often through what comes and goes by itself

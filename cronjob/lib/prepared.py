@@ -1,0 +1,64 @@
+"""Plain SQL that is said again and again: PostgreSQL plans it once, and not each time.
+
+For what a scheduler asks, planning takes longer than doing. Such a plan knows no values, so it is
+made for all of them; `forget` has it made anew, for tables that have grown meanwhile.
+
+Behind a pooler that gives each transaction another session nothing is prepared: the next session
+would not know of it. Such a pooler tells a process id of its own making.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+from django.db import connection
+from django.db.backends.signals import connection_created
+from django.db.backends.utils import CursorWrapper
+
+OFTEN = 2  # what was said so often will be said again
+
+
+def cursor() -> CursorWrapper:
+    """For statements whose text is always the same, and whose values come apart from it."""
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    connection.ensure_connection()
+    plain: Any = psycopg.Cursor(connection.connection)
+    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    return wrap(plain)
+
+
+def enable() -> None:
+    """From now on this process plans once what it says often; it has to `forget` now and then."""
+    connection_created.connect(connected, dispatch_uid="prepared")
+    connection.close()
+
+
+def connected(*, connection: Any, **_: object) -> None:
+    if connection.vendor != "postgresql":
+        return
+    session = connection.connection
+    (pid,) = session.execute("SELECT pg_backend_pid()").fetchone()
+    if pid == session.info.backend_pid:  # nobody stands in between
+        session.execute("SET plan_cache_mode = force_generic_plan")
+        session.prepare_threshold = OFTEN
+
+
+def forget() -> None:
+    """The plans: a table that was nearly empty when they were made may be large by now."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("DISCARD PLANS")
+
+
+def among(*, none: bool = False) -> str:
+    """`IN (…)` for some `ids`, or NOT IN: one text however many they are."""
+    if connection.vendor == "postgresql":
+        return "<> ALL(%s::bigint[])" if none else "= ANY(%s::bigint[])"
+    return f"{'NOT ' * none}IN (SELECT value FROM json_each(%s))"
+
+
+def ids(some: Iterable[int]) -> str:
+    """What `among` takes."""
+    opening, closing = "{}" if connection.vendor == "postgresql" else "[]"
+    return f"{opening}{','.join(map(str, some))}{closing}"

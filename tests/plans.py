@@ -1,0 +1,38 @@
+"""What a statement looks at, by the plan that a scheduler keeps of it."""
+
+import json
+import re
+from itertools import count
+
+from django.db import connection
+
+
+def listening(asked):
+    """For `connection.execute_wrapper`: keeps what is read, and with which values."""
+
+    def told(execute, sql, given, many, context):
+        if sql.startswith("SELECT"):
+            asked.append((sql, given))
+        return execute(sql, given, many, context)
+
+    return told
+
+
+def explained(sql, given):
+    """On PostgreSQL: done once, by a plan that is made for all values."""
+    numbers = count(1)
+    asked = re.sub("%[s%]", lambda m: f"${next(numbers)}" if m[0] == "%s" else "%", sql)
+    values = f"({', '.join(['%s'] * len(given))})" if given else ""
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan")
+        cursor.cursor.execute(f"PREPARE asked AS {asked}")
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked{values}", given)
+        ((found,),) = cursor.fetchall()
+        cursor.execute("RESET plan_cache_mode")
+    return (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+
+
+def nodes(plan):
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
