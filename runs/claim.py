@@ -17,7 +17,7 @@ from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import columns, instances, values
 from cronjob.lib.rows import compare_and_set
 from runs import calls, held
-from runs.glance import LowWater
+from runs.glance import NOT_AHEAD, LowWater
 from runs.models import TaskRun
 from runs.states import FINAL, OCCUPYING, UNPLANNED, Status, Trigger
 from tasks.models import ConcurrencyPolicy
@@ -87,17 +87,19 @@ class Claimed(NamedTuple):
 
 def claim(
     now: datetime, *, owner: str, room: int, priorities: list[int], reach: int = 0,
-    first: tuple[int, int] | None = None, since: Mapping[int, datetime] = FROM_THE_FIRST,
+    ahead: timedelta = NOT_AHEAD, first: tuple[int, int] | None = None,
+    since: Mapping[int, datetime] = FROM_THE_FIRST,
 ) -> Claimed:  # fmt: skip
     """Take up to `room` runs; no other process can take the same, nor go past a task's limit.
 
     Of these priorities, in their order; `first` is one of which some go before all others. With a
     `reach` beyond the room, more are looked at: some may have to wait for a slot of their task.
+    What is ready a moment `ahead` is taken now, to start when it is.
     """
     reach = max(reach, room)
     shares = [*([first] if first else []), *((priority, reach) for priority in priorities)]
     with transaction.atomic():
-        runs, pauses = candidates(now, owner, reach, shares, since)
+        runs, pauses = candidates(now + ahead, owner, reach, shares, since)
         if not runs:
             return Claimed([], 0)
         failpoint("claim.locked")
@@ -107,7 +109,7 @@ def claim(
         seen = {run.id: (run.fence, run.status) for run in runs}
         decided = []
         for run in runs:
-            decide_or_end(run, places, paused, now=now, owner=owner)
+            decide_or_end(run, places, paused, now=max(now, run.ready_at or now), owner=owner)
             decided.append(run)
             room -= run.status == Status.RUNNING
             if not room:

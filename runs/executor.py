@@ -36,6 +36,7 @@ class Held:
     run: TaskRun
     call: Call
     line: http.Line = field(default_factory=http.Line)
+    not_before: float = 0.0  # by the monotonic clock
     started: bool = False
     size: int = 0  # of its answer, once it is there
 
@@ -49,6 +50,7 @@ class Executor:
         self.queue: SimpleQueue[Held | None] = SimpleQueue()
         self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
+        self.ending = threading.Event()
         self.taken_at = time.monotonic()  # when a thread last found something to do
 
     @property
@@ -57,8 +59,10 @@ class Executor:
             return 0
         return self.slots - len(self.held)
 
-    def submit(self, run: TaskRun, call: Call) -> None:
-        self.held[call.run_id, call.fence] = held = Held(run, call)
+    def submit(self, run: TaskRun, call: Call, *, wait: float = 0.0) -> None:
+        """It is made as soon as a thread has time for it, but not before so many seconds."""
+        held = Held(run, call, not_before=time.monotonic() + wait)
+        self.held[call.run_id, call.fence] = held
         if len(self.threads) < min(FEW, len(self.held)):
             self.grow(1)
         self.queue.put(held)
@@ -78,6 +82,8 @@ class Executor:
 
     def work(self) -> None:
         while held := self.next():
+            if (early := held.not_before - time.monotonic()) > 0:
+                self.ending.wait(early)
             self.taken_at = begun = time.monotonic()
             with self.lock:
                 wanted = held.started = not held.line.is_cut  # else taken back, or canceled
@@ -149,6 +155,7 @@ class Executor:
         return found
 
     def end(self, *, patience: float) -> None:
+        self.ending.set()
         with self.lock:
             threads = list(self.threads)
         for _ in threads:

@@ -14,6 +14,7 @@ from tasks.models import Priority
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 SLACK = timedelta(seconds=2)  # a transaction may commit what was ready a little before
 FORGET_SECONDS = 5.0
+NOT_AHEAD = timedelta(0)  # what is due is due
 
 # Each part is one look at the beginning of a partial index; the conditions are those of the index.
 PARTS = {

@@ -14,7 +14,7 @@ from cronjob.lib.instances import columns, instances
 from cronjob.lib.rows import compare_and_set
 from runs import held, pauses
 from runs.entries import Entry, missed, planned, record
-from runs.glance import BEGINNING
+from runs.glance import BEGINNING, NOT_AHEAD
 from runs.spoilt import give_up
 from runs.states import Status, Trigger
 from tasks import misfire
@@ -48,14 +48,18 @@ class Found(NamedTuple):
 
 
 def materialise(
-    now: datetime, *, since: datetime = BEGINNING, share: Share = ALONE
-) -> Counter[int]:
+    now: datetime, *, ahead: timedelta = NOT_AHEAD,
+    since: datetime = BEGINNING, share: Share = ALONE,
+) -> Counter[int]:  # fmt: skip
     """Turn a batch of due tasks into runs; how many tasks were due, by their priority.
+
+    What is due a moment `ahead` is there in time: its run is claimed when it is due, not before,
+    by what its task says then.
 
     Several schedulers begin each with a share of its own, so that they do not plan the same tasks
     and wait for each other; whatever is left to lie for a moment is anybody's.
     """
-    found = due(now, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
+    found = due(now + ahead, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
     if share != ALONE and (room := settings.CRONJOB_BATCH_MAX - len(found)):
         left = due(now - LEFT_TO_LIE, since=since, most=room)
         found += [one for one in left if one.task.pk % share[1] != share[0]]
@@ -65,7 +69,7 @@ def materialise(
     paused = held.tags() if found[0].pauses else set()
     resting = [one.task for one in found if held.holds(paused, one.task)]
     firing = [one for one in found if not held.holds(paused, one.task)] if resting else found
-    plans = [plan for one in firing if (plan := planned_or_none(one.task, one.waiting, now=now))]
+    plans = [plan for one in firing if (plan := planned_or_none(one, now=now, ahead=ahead))]
     with transaction.atomic():
         won = advance(plans)
         failpoint("materialise.advanced")
@@ -95,17 +99,18 @@ def measure(plans: Iterable[Due]) -> None:
             metrics.count("cronjob_misfire_total", metrics.task(task.pk), by=plan.missed.count)
 
 
-def planned_or_none(task: Task, waiting: int, *, now: datetime) -> Due | None:
+def planned_or_none(found: Found, *, now: datetime, ahead: timedelta) -> Due | None:
     """One bad task fails itself, loudly, and never the beat."""
+    task = found.task
     assert task.next_moment is not None
     try:
         schedule = task.schedule()
         plan = misfire.plan(
             schedule, task.next_moment,
-            now=now, policy=task.misfire_policy,
-            grace=timedelta(seconds=task.misfire_grace_seconds),
+            now=now + ahead, policy=task.misfire_policy,
+            grace=timedelta(seconds=task.misfire_grace_seconds) + ahead,
             catchup_limit=task.catchup_limit,
-            room=max(0, settings.CRONJOB_BACKLOG_MAX - waiting),
+            room=max(0, settings.CRONJOB_BACKLOG_MAX - found.waiting),
         )  # fmt: skip
         return task, schedule, plan, list(entries_of(task, schedule, plan, now=now))
     except Exception:

@@ -22,7 +22,7 @@ from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
 from runs.executor import SLOW_SECONDS, Executor, Key
-from runs.glance import Glance, LowWater, glance
+from runs.glance import NOT_AHEAD, Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
 from runs.models import TaskRun
@@ -39,7 +39,8 @@ LEAST_SECONDS = 0.001  # what came while we were busy
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long what was seen to come, or to be more, is there
-AHEAD = timedelta(seconds=0.02)  # so long before a task is due we look for it
+AHEAD = timedelta(seconds=0.03)  # so long before a task is due its run is made
+EARLY = timedelta(seconds=0.008)  # so long before a run is ready it is claimed, to start in time
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
 
@@ -58,7 +59,7 @@ class Scheduler:
         self.seen: Glance | None = None
         self.more = False  # than the last round could do
         self.grown = True  # something was made since plans were
-        self.share = ALONE
+        self.share, self.ahead, self.early = ALONE, AHEAD, EARLY
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
@@ -68,6 +69,8 @@ class Scheduler:
 
     def run(self, *, once: bool = False) -> None:
         """Until we are asked to stop; with `once`, until everything due has been called."""
+        if once:
+            self.ahead = self.early = NOT_AHEAD
         while not self.loop.asked_to_stop:
             rest = self.careful_beat()
             if once and rest > 0 and not self.executor.held and not self.troubles:
@@ -107,18 +110,21 @@ class Scheduler:
         self.tidy(seen, now)
         if not self.lease.holds():
             return CONTENDED_SECONDS
-        ready, longest = seen.ready_by(now), seen.longest
+        longest = seen.longest
         made, moved = Counter[int](), 0
-        if seen.due and seen.due <= now:
-            made = materialise(now, since=self.low_water.of("due"), share=self.share)
+        if seen.due and seen.due <= now + self.ahead:
+            since = self.low_water.of("due")
+            made = materialise(now, ahead=self.ahead, since=since, share=self.share)
             self.low_water.lower(seen.due)
             due = seen.due if made.total() == settings.CRONJOB_BATCH_MAX else None
-            made_now = {p: min(now, seen.ready.get(p, now)) for p in made}
+            made_now = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made}
             seen = self.seen = replace(seen, due=due, ready=seen.ready | made_now)
-            ready = seen.ready_by(now)
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        if room and ready:
-            moved = self.call(now, room, ready, longest)
+        if room and (ready := seen.ready_by(now + self.early)):
+            moved = self.call(seen, now, room, ready, longest)
+            if moved < room:  # no more of them, or they are others'
+                later = {p: at for p, at in seen.ready.items() if at > now + self.early}
+                self.seen = replace(seen, ready=later)
         self.drop_canceled()
         if self.executor.is_stuck:
             self.executor.grow(len(self.executor.held))
@@ -131,7 +137,7 @@ class Scheduler:
     def look(self) -> Glance:
         """What there is to do. What was seen a moment ago to come, or to be more, is there."""
         if (seen := self.seen) and seen.age < FRESH and not self.low_water.doubted:
-            came = seen.due is not None and seen.due <= seen.present
+            came = any(seen.now < at <= seen.present for at in self.times(seen))
             if came or self.more:
                 return seen
         begun = time.monotonic()
@@ -147,12 +153,15 @@ class Scheduler:
                 break
             self.loop.pause(GATHER_SECONDS / 5)
 
+    def times(self, seen: Glance) -> list[datetime]:
+        """When there will be something to make, and to claim."""
+        due = [seen.due - self.ahead] if seen.due else []
+        ready = seen.ready.values() if self.executor.free else ()
+        return [*due, *(at - self.early for at in ready)]
+
     def rest(self, seen: Glance, now: datetime, *, took: float = 0.0) -> float:
         """Until something comes; `took`: so long ago was now."""
-        ready = min(seen.ready.values(), default=None) if self.executor.free else None
-        times = [at for at in (seen.due, ready, seen.unanswered, seen.unpause) if at]
-        if seen.due and seen.due - now > AHEAD:
-            times.append(seen.due - AHEAD)
+        times = [*self.times(seen), *(at for at in (seen.unanswered, seen.unpause) if at)]
         # What could not be done now is somebody else's for a moment.
         ahead = [
             (at - now).total_seconds() - took if at > now else CONTENDED_SECONDS for at in times
@@ -177,7 +186,9 @@ class Scheduler:
             self.forsaken |= {(run.pk, run.fence) for run, _ in left}
             self.executor.release(answers)
 
-    def call(self, now: datetime, room: int, ready: list[int], longest: int | None) -> int:
+    def call(
+        self, seen: Glance, now: datetime, room: int, ready: list[int], longest: int | None
+    ) -> int:
         begun = time.monotonic()
         first = None
         if longest is not None and len(ready) > 1:
@@ -186,7 +197,7 @@ class Scheduler:
             first = (longest, share)
         claimed, moved = claim(
             now, owner=self.lease.process.name, room=room, priorities=ready, reach=self.reach,
-            first=first, since=self.low_water.ready(),
+            ahead=self.early, first=first, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         # Where many wait for a slot of their own task, look past them for those of others.
@@ -195,8 +206,9 @@ class Scheduler:
         tokens = issue([run for run in claimed if run.is_asynchronous])
         for run in claimed:
             url, token = tokens.get(run.pk, ("", ""))
-            call = calls.prepare(run, now=now, callback_url=url, callback_token=token)
-            self.executor.submit(run, call)
+            at = run.start_time or now
+            call = calls.prepare(run, now=at, callback_url=url, callback_token=token)
+            self.executor.submit(run, call, wait=(at - seen.present).total_seconds())
         return moved
 
     def drop_canceled(self) -> None:

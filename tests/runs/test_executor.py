@@ -1,9 +1,14 @@
 """Threads that call: few where answers come at once, as many as slots where they do not."""
 
+import time
+from uuid import uuid4
+
 import pytest
 
-from cronjob.lib import clock
-from runs import executor, trigger
+from cronjob.lib import clock, http
+from runs import calls, executor, trigger
+from runs.models import TaskRun
+from tasks.models import Task
 from tests import marks
 from tests.runs.test_scheduler import PATIENCE, ended, new, scheduling, until
 from tests.target import Target
@@ -38,6 +43,38 @@ def test_targets_that_take_their_time_get_as_many_calls_at_once_as_there_are_slo
     with scheduling(slots=many):
         assert len(target.wait_for(many, timeout=PATIENCE)) == many
         target.release()
+
+
+@pytest.fixture
+def calling():
+    """An executor, with two attempts that nobody knows of but their target."""
+    client = http.Client(allow=(), deny=(), pool=2)
+    yield executor.Executor(slots=2, client=client, wake=lambda: None)
+    client.close()
+
+
+def attempt(target, **ids):
+    run = TaskRun(**(ids | {"uuid": uuid4(), "trigger": "MANUAL", "scheduled_time": clock.now()}))
+    run.task = Task(id=1, name="mine", target_url=target.url("/status/200"))
+    return run, calls.prepare(run, now=clock.now())
+
+
+def test_a_call_claimed_early_waits_for_its_moment(target, calling):
+    before = time.monotonic()
+    calling.submit(*attempt(target, id=1, fence=1), wait=0.3)
+    (request,) = target.wait_for(1)
+    assert request.at >= before + 0.3
+    calling.end(patience=PATIENCE)
+
+
+def test_a_call_that_waits_for_its_moment_can_be_taken_back(target, calling):
+    calling.submit(*attempt(target, id=1, fence=1), wait=3600)
+    calling.submit(*attempt(target, id=2, fence=1))
+    target.wait_for(1)
+    assert [held.run.pk for held in calling.unstarted()] == [1]
+    calling.end(patience=PATIENCE)
+    assert not any(thread.is_alive() for thread in calling.threads)
+    assert len(target.wait_for(1)) == 1
 
 
 def test_threads_that_are_not_needed_any_more_end(target, executors, monkeypatch):

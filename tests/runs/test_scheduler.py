@@ -1,12 +1,14 @@
 """The whole scheduler in a thread of the test, against a real server on loopback."""
 
 import threading
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models import F
 
 from cronjob.lib import clock, http
 from cronjob.lib.loop import Loop
@@ -27,6 +29,7 @@ from tests.target import Target
 pytestmark = [*marks.committing, pytest.mark.usefixtures("hints")]
 
 PATIENCE = 30.0
+MS = SECOND / 1000
 tick = threading.Event()  # never set: to wait a moment
 
 
@@ -112,6 +115,21 @@ def test_a_due_task_is_called_and_its_answer_kept(target):
     assert b'"due"' in request.body
     assert '"method": "POST"' in run.response_body
     assert run.timings["total_ms"] is not None
+
+
+def test_no_call_comes_before_its_moment(target):
+    first = clock.now() + SECOND
+    for n in range(20):
+        new(target, name=f"{n}", schedule_kind="ONCE", run_at=first + n * SECOND / 27)
+    with scheduling():
+        requests = target.wait_for(20)
+        until(lambda: TaskRun.objects.filter(status="SUCCESS").count() == 20)
+    since = clock.now() - time.monotonic() * SECOND  # when the clock of the target stood at zero
+    due = dict(TaskRun.objects.values_list("pk", "due_at"))
+    for request in requests:
+        assert since + request.at * SECOND > due[int(request.headers["X-Cronjob-Run-Id"])] - MS
+    assert {*TaskRun.objects.values_list("trigger", flat=True)} == {"SCHEDULE"}
+    assert not TaskRun.objects.filter(start_time__lt=F("due_at")).exists()
 
 
 def test_a_failing_target_is_called_again_until_its_retries_are_spent(target):
