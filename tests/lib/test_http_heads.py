@@ -57,8 +57,15 @@ def read(kind, data, method):
     return told, list(answer.headers.items()), sock.file.read()
 
 
+class Plodding(Answer):
+    """By the standard library alone."""
+
+    def begins_plainly(self):
+        return False
+
+
 def same(data, method="GET"):
-    ours, right = read(Answer, data, method), read(client.HTTPResponse, data, method)
+    ours, right = read(Answer, data, method), read(Plodding, data, method)
     assert ours == right, data
     return right
 
@@ -69,11 +76,6 @@ def same(data, method="GET"):
 )  # fmt: skip
 def test_any_head_is_read_as_the_standard_library_reads_it(status, lines, end, method):
     head = end.join([status, *lines, "", ""])
-    if (
-        "ontent-length" in head.replace("C", "c").lower()
-        and head.lower().count("content-length") > 1
-    ):
-        return  # of two lengths neither is right: that is another test
     same(head.encode("latin-1", "replace") + b"ok and more", method)
 
 
