@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from http.client import responses
 from typing import Any, Self
@@ -279,13 +279,18 @@ def url_of(source: str, fill: Fill) -> str:
     origin = ORIGIN.match(text)
     if not origin or NOT_IN_URL.search(text):
         raise TemplateError("URL: must begin with http(s)://host and hold no space, no backslash.")
+    check_origin(origin[0])
+    return text
+
+
+@lru_cache(maxsize=1024)
+def check_origin(origin: str) -> None:
     try:
-        parts = urlsplit(origin[0])
-        if not parts.hostname or parts.port == 0 or "@" in origin[0]:
+        parts = urlsplit(origin)
+        if not parts.hostname or parts.port == 0 or "@" in origin:
             raise ValueError("must name a host, and no user")
     except ValueError as error:
         raise TemplateError(f"URL: {error}.") from error
-    return text
 
 
 def in_url(text: str, name: str, *, after: str) -> str:

@@ -21,9 +21,11 @@ BUFFER_BYTES = 64 * 2**20  # of answers that are not settled yet; above it nothi
 BATCH_BYTES = 8 * 2**20  # of answers that are settled together
 
 # Threads are for waiting: those that need not wait only get in each other's way. So there are few
-# as long as answers come at once, and as many as there are slots where targets take their time.
+# as long as the processor is what calls wait for, and as many as there are slots where targets take
+# their time.
 FEW = 4
-SLOW_SECONDS = 0.01
+WIDEN_SECONDS = 0.02
+BUSY = 0.25  # of a processor
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 Key = tuple[int, int]  # a run and its fence: one attempt
@@ -51,7 +53,7 @@ class Executor:
         self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
         self.ending = threading.Event()
-        self.taken_at = time.monotonic()  # when a thread last found something to do
+        self.waiting: tuple[float, float] | None = None  # since when calls wait for a thread
 
     @property
     def free(self) -> int:
@@ -67,11 +69,17 @@ class Executor:
             self.grow(1)
         self.queue.put(held)
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether something waits for a thread, and all of them wait for their targets."""
-        late = time.monotonic() - self.taken_at > SLOW_SECONDS
-        return late and not self.queue.empty() and len(self.threads) < self.slots
+    def widen(self) -> None:
+        """More threads, if calls wait for one although we hardly compute; to be asked often."""
+        now = (time.monotonic(), time.process_time())
+        if self.queue.empty() or self.waiting is None:
+            self.waiting = None if self.queue.empty() else now
+            return
+        passed, computed = (after - before for after, before in zip(now, self.waiting, strict=True))
+        if passed >= WIDEN_SECONDS:
+            self.waiting = now
+            if computed < BUSY * passed:
+                self.grow(3 * len(self.threads))
 
     def grow(self, number: int) -> None:
         with self.lock:
@@ -84,13 +92,10 @@ class Executor:
         while held := self.next():
             if (early := held.not_before - time.monotonic()) > 0:
                 self.ending.wait(early)
-            self.taken_at = begun = time.monotonic()
             with self.lock:
                 wanted = held.started = not held.line.is_cut  # else taken back, or canceled
             if wanted:
                 self.call(held)
-                if time.monotonic() - begun > SLOW_SECONDS and not self.queue.empty():
-                    self.grow(1)
 
     def next(self) -> Held | None:
         while True:

@@ -21,7 +21,7 @@ from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
-from runs.executor import SLOW_SECONDS, Executor, Key
+from runs.executor import WIDEN_SECONDS, Executor, Key
 from runs.glance import NOT_AHEAD, Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
@@ -126,8 +126,7 @@ class Scheduler:
                 later = {p: at for p, at in seen.ready.items() if at > now + self.early}
                 self.seen = replace(seen, ready=later)
         self.drop_canceled()
-        if self.executor.is_stuck:
-            self.executor.grow(len(self.executor.held))
+        self.executor.widen()
         self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
         self.grown = self.grown or made.total() + moved > 0
         if made or (moved and self.executor.free) or not (looked_now or self.more):
@@ -169,7 +168,7 @@ class Scheduler:
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
         if not self.executor.queue.empty():  # they may need more threads
-            ahead.append(2 * SLOW_SECONDS)
+            ahead.append(WIDEN_SECONDS)
         return max(LEAST_SECONDS, min([settings.CRONJOB_POLL_SECONDS, *ahead]))
 
     # --- what a round is made of --------------------------------------------------------------

@@ -13,6 +13,12 @@ SECRET_LEAST = 6  # anything shorter would be found where it is not meant
 WORDS = re.compile(r"[\s=]([^\s;,=]+=*)(?=[\s;,]|$)")  # abc of "Bearer abc" and "id=abc; x=y"
 
 
+@lru_cache(maxsize=4096)  # the same few names come again and again
+def header(name: str, also: tuple[str, ...]) -> tuple[str, bool, bool]:
+    """As it is kept, whether its value is secret, and whether that is a URL."""
+    return shown(name), is_secret(name, also), name[-8:].lower() == "location"
+
+
 @lru_cache(maxsize=4096)
 def is_secret(name: str, also: tuple[str, ...]) -> bool:
     # Our key tells a moment, and lets nobody in.
@@ -51,9 +57,9 @@ def shown_headers(
 ) -> dict[str, str]:
     told = {}
     for name, value in values.items():
-        url = masking.url(value) if name[-8:].lower() == "location" else value
-        text = MASK if is_secret(name[:256], also) else shown(url, known)
-        told[shown(name, known)[:256]] = shortened(text, HEADER_MAX)
+        kept, secret, leads = header(name[:256], also)
+        text = MASK if secret else shown(masking.url(value) if leads else value, known)
+        told[shown(kept, known) if known else kept] = shortened(text, HEADER_MAX)
     return told
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import client
 from time import monotonic
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import urljoin
 
 import certifi
@@ -31,6 +31,7 @@ from urllib3.util import create_urllib3_context
 
 from cronjob.lib import addresses
 from cronjob.lib.addresses import Place, Refused
+from cronjob.lib.answer import TEXT, TOKEN, Answer, merged
 from cronjob.lib.wire import CutOff, Line, Pool, Stream, Wire, dial, left
 
 __all__ = ["Client", "Line", "Reply", "Request"]
@@ -44,16 +45,7 @@ STEP_PACKED = 2048  # of a compressed body, which may be a thousand times as muc
 
 FRAMING = ("host", "content-length", "transfer-encoding", "connection")  # ours to say
 OF_A_BODY = ("content-type", "content-encoding", "content-language", "content-location")
-TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-TEXT = r"[\t -~\x80-\xff]*"
 METHOD, HEADERS = re.compile(TOKEN), re.compile(rf"(?:{TOKEN}: {TEXT}\r\n)*")
-# A head as nearly all servers write it, whole and without anything that is read in several ways.
-PLAIN = re.compile(
-    rf"HTTP/1\.1 ([2-5]\d\d)(?: ({TEXT}))?\r\n((?:{TOKEN}:{TEXT}\r\n)*)\r\n".encode()
-)
-DIGITS = re.compile("[0-9]{1,18}")
-HEADERS_MAX = 100  # the standard library's; the empty line at the end is one
-FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long ago
 DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
 BODILESS = ("GET", "HEAD", "DELETE", "TRACE", "OPTIONS", "CONNECT")  # unless there is one
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -116,7 +108,7 @@ class Call:
         self.body = bytearray()
         self.truncated = False
 
-    def take(self, response: "Answer") -> None:
+    def take(self, response: Answer) -> None:
         """Read the answer as far as its cap."""
         self.code, self.headers = response.status, merged(response)
         if self.code in REDIRECTS:
@@ -284,61 +276,6 @@ class Client:
         return True
 
 
-class Head(list[tuple[str, str]]):
-    """Names and values, as the standard library asks for them."""
-
-    def items(self) -> Self:
-        return self
-
-    def get_all(self, name: str, default: Any = None) -> Any:
-        name = name.lower()
-        return [value for other, value in self if other.lower() == name] or default
-
-
-class Answer(client.HTTPResponse):
-    def begin(self) -> None:
-        """Read the head of the answer proper, past what is only said in advance."""
-        if self.begins_plainly():
-            return
-        super().begin()
-        while self.status in (102, 103):
-            cast(Any, self).headers = None  # to be asked for the next one
-            super().begin()
-        told = ",".join(self.headers.get_all("Content-Length", []))
-        if "," in told and not self.chunked:
-            (length,) = {int(length) for length in told.split(",")}  # of two, neither is right
-            self.length = length if self.length is None else self.length
-
-    def begins_plainly(self) -> bool:
-        """Read a head that says but one length, or chunks, and that the connection stays open.
-
-        For any other, and for what is not there yet, the standard library has its parser of mail,
-        which takes longer than all the rest of the answer.
-        """
-        plain = PLAIN.match(self.fp.peek())
-        if not plain or cast(Any, self)._method == "HEAD" or plain[1] in (b"204", b"304"):
-            return False
-        lines = plain[3].decode("latin-1").split("\r\n")[:-1]
-        pairs = (line.partition(":") for line in lines)
-        head = Head((name, value.lstrip(" \t")) for name, _, value in pairs)
-        length, chunks = head.get_all("content-length", []), head.get_all("transfer-encoding", [])
-        if len(lines) >= HEADERS_MAX or head.get_all("connection"):
-            return False
-        if chunks:
-            if length or len(chunks) > 1 or chunks[0].lower() != "chunked":
-                return False
-        elif len(length) != 1 or not DIGITS.fullmatch(length[0]):
-            return False
-        self.fp.read(plain.end())
-        self.version, self.code = 11, int(plain[1])
-        self.status, self.reason = self.code, (plain[2] or b"").decode("latin-1").strip()
-        self.headers = self.msg = cast(client.HTTPMessage, head)
-        self.chunked, self.chunk_left = bool(chunks), None
-        self.length = None if chunks else int(length[0])
-        self.will_close = False
-        return True
-
-
 def written(hop: Request, place: Place) -> bytes:
     """Head and body leave together; no names and values that others would read differently."""
     headers = headers_of(hop, place)
@@ -351,16 +288,6 @@ def written(hop: Request, place: Place) -> bytes:
         raise Refused("a header holds what none can hold, such as a line break")
     head = f"{hop.method} {place.path} HTTP/1.1\r\n{lines}\r\n"
     return head.encode("latin-1") + hop.body
-
-
-def merged(response: "Answer") -> dict[str, str]:
-    """What a header says that comes several times, in one line."""
-    found: dict[str, tuple[str, str]] = {}
-    for name, value in response.headers.items():
-        lower, value = name.lower(), FOLD.sub(" ", value) if "\n" in value else value
-        known = found.get(lower)
-        found[lower] = (known[0], f"{known[1]}, {value}") if known else (name, value)
-    return dict(found.values())
 
 
 def headers_of(hop: Request, place: Place) -> dict[str, str]:
@@ -390,7 +317,7 @@ def redirected(hop: Request, code: int | None, to: str) -> Request:
     return replace(hop, url=url, method=method, body=body, headers=headers)
 
 
-def decoded(response: "Answer") -> Iterator[bytes]:
+def decoded(response: Answer) -> Iterator[bytes]:
     """The body piece by piece; an encoding we never asked for is left as it is.
 
     urllib3's decoders, but not its `decode_content`: that takes half a compressed body for a whole

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from django.db import connection
@@ -19,6 +21,7 @@ from django.db.models.base import ModelState
 M = TypeVar("M", bound=Model)
 Names = tuple[str, ...]
 Found = tuple["ForeignKey[Any, Any] | None", "Field[Any, Any]"]
+Span = tuple["ForeignKey[Any, Any] | None", list[str], slice]
 Read = Callable[[Any], Any]
 
 NOTHING: dict[str, Callable[[], Any]] = {"{}": dict, "[]": list}  # most of what is kept as JSON
@@ -35,22 +38,19 @@ def instances(model: type[M], names: Names, rows: Iterable[Sequence[Any]]) -> li
     found = fields_of(model, names)
     all_readers = [reader(field, connection.vendor) for _, field in found]
     readers = [(n, read) for n, read in enumerate(all_readers) if read]
-    attributes = [field.attname for _, field in found]
-    behind = {key.name: key for key, _ in found if key}
-    spans = {name: [n for n, (k, _) in enumerate(found) if k and k.name == name] for name in behind}
-    own = [n for n, (key, _) in enumerate(found) if not key]
+    (_, own, its), *behind = spans(model, names)
     made = []
     for row in rows:
         values = list(row)
         for n, read in readers:
             if values[n] is not None:
                 values[n] = read(values[n])
-        instance = new(model, {attributes[n]: values[n] for n in own})
-        for name, span in spans.items():
-            of = {attributes[n]: values[n] for n in span}
-            key = behind[name]
-            of[key.target_field.attname] = getattr(instance, key.attname)
-            instance._state.fields_cache[name] = new(key.related_model, of)
+        instance = new(model, dict(zip(own, values[its], strict=True)))
+        for key, attributes, span in behind:
+            assert key is not None
+            of = dict(zip(attributes, values[span], strict=True))
+            of[key.target_field.attname] = instance.__dict__[key.attname]
+            instance._state.fields_cache[key.name] = new(key.related_model, of)
         made.append(instance)
     return made
 
@@ -74,14 +74,13 @@ def new(model: type[M], values: dict[str, Any]) -> M:
     instance = model.__new__(model)
     state = ModelState()
     state.db, state.adding, state.fields_cache = connection.alias, False, {}
-    instance.__dict__ = {"_state": state, **values}
+    instance.__dict__ = {**values, "_state": state}
     return instance
 
 
 def twin(instance: M) -> M:
     """Another one with the same values, to be changed by itself; what is behind it is shared."""
-    values = {name: value for name, value in instance.__dict__.items() if name != "_state"}
-    other = new(type(instance), values)
+    other = new(type(instance), instance.__dict__)
     other._state.fields_cache = dict(instance._state.fields_cache)
     return other
 
@@ -89,6 +88,20 @@ def twin(instance: M) -> M:
 @lru_cache
 def fields_of(model: type[Model], names: Names) -> tuple[Found, ...]:
     return tuple(field_of(model, name) for name in names)
+
+
+@lru_cache
+def spans(model: type[Model], names: Names) -> list[Span]:
+    """Where in a row the model's own fields are, which come first, and those of each other one."""
+    found, made = fields_of(model, names), list[Span]()
+    for key, some in groupby(found, key=itemgetter(0)):
+        start = made[-1][2].stop if made else 0
+        attributes = [field.attname for _, field in some]
+        made.append((key, attributes, slice(start, start + len(attributes))))
+    keys = [key for key, *_ in made]
+    assert keys[0] is None, names
+    assert len({*keys}) == len(keys), names
+    return made
 
 
 def field_of(model: type[Model], name: str) -> Found:

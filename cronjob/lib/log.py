@@ -5,6 +5,7 @@ import logging
 import re
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from time import gmtime, strftime
 
 from cronjob.lib import masking
@@ -29,11 +30,15 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
     return found
 
 
+@lru_cache(maxsize=4)
+def second(at: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(at))
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        second = strftime("%Y-%m-%dT%H:%M:%S", gmtime(record.created))
         line: dict[str, object] = {
-            "ts": f"{second}.{int(record.created % 1 * 1000):03}Z",
+            "ts": f"{second(int(record.created))}.{int(record.created % 1 * 1000):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": masking.path(record.getMessage()),
@@ -54,6 +59,11 @@ class TextFormatter(logging.Formatter):
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+# Nothing of this is in a line, and to find it out takes longer than to write one.
+logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+logging._srcfile = None  # where in the code: as logging's manual says
 
 
 def config(*, level: str, as_json: bool) -> dict[str, object]:

@@ -1,11 +1,21 @@
 """Every metric and its help text: the web serves what the database knows, a process its own."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import inf
+from threading import Lock
+from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.utils import floatToGoString
 
 # name -> (help, label names); the tables of docs/operating.md
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -49,6 +59,9 @@ OTHERS = "others"
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+T = TypeVar("T")
+Series = tuple[object, ...]
+Told = tuple[list[str], T]
 Sample = tuple[tuple[str, ...], float]
 Source = Callable[[], Iterable[Sample]]
 SOURCES: dict[str, Source] = {}
@@ -83,31 +96,68 @@ def text() -> bytes:
 
 # --- what this process did --------------------------------------------------------------------
 
+
+class Own:
+    """Added up by ourselves: every run passes here, and a library's own counters cost more.
+
+    A series is known by the name of its metric and the values of its labels.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.counted: dict[Series, float] = {}
+        self.observed: dict[Series, list[float]] = {}  # how many in each bucket, and the sum of all
+
+    def count(self, series: Series, by: float) -> None:
+        with self.lock:
+            self.counted[series] = self.counted.get(series, 0.0) + by
+
+    def observe(self, series: Series, seconds: float) -> None:
+        with self.lock:
+            if (seen := self.observed.get(series)) is None:
+                seen = self.observed[series] = [0.0] * (len(SECONDS) + 2)
+            seen[bisect_left(SECONDS, seconds)] += 1
+            seen[-1] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        with self.lock:
+            counted, observed = dict(self.counted), {s: [*n] for s, n in self.observed.items()}
+        for name, (meaning, labels) in COUNTERS.items():
+            family = CounterMetricFamily(name, meaning, labels=labels)
+            for series, number in of(name, labels, counted, 0.0):
+                family.add_metric(series, number)
+            yield family
+        bounds = [*map(floatToGoString, (*SECONDS, inf))]
+        for name, (meaning, labels) in HISTOGRAMS.items():
+            histogram = HistogramMetricFamily(name, meaning, labels=labels)
+            for series, numbers in of(name, labels, observed, [0.0] * (len(SECONDS) + 2)):
+                buckets = [*zip(bounds, accumulate(numbers[:-1]), strict=True)]
+                histogram.add_metric(series, buckets, numbers[-1])
+            yield histogram
+
+
+def of(name: str, labels: Sequence[str], known: dict[Series, T], nothing: T) -> Iterator[Told[T]]:
+    """The series of a metric; one without labels is there from the beginning."""
+    if not labels and (name,) not in known:
+        yield [], nothing
+    for (whose, *values), number in known.items():
+        if whose == name:
+            yield [*map(str, values)], number
+
+
 OWN = CollectorRegistry()
-_counters = {name: Counter(name, *of, registry=OWN) for name, of in COUNTERS.items()}
-_histograms = {
-    name: Histogram(name, *of, registry=OWN, buckets=SECONDS) for name, of in HISTOGRAMS.items()
-}
+_own = Own()
+OWN.register(_own)
 _gauges = {name: Gauge(name, *of, registry=OWN) for name, of in OWN_GAUGES.items()}
 _tasks: set[int] = set()
 
 
-@lru_cache(maxsize=4 * TASKS_MOST)  # to look a series up by its labels costs more than to count
-def _counter(name: str, *values: object) -> Counter:
-    return _counters[name].labels(*values) if values else _counters[name]
-
-
-@lru_cache(maxsize=4 * TASKS_MOST)
-def _histogram(name: str, *values: object) -> Histogram:
-    return _histograms[name].labels(*values) if values else _histograms[name]
-
-
 def count(name: str, *values: object, by: float = 1) -> None:
-    _counter(name, *values).inc(by)
+    _own.count((name, *values), by)
 
 
 def observe(name: str, seconds: float, *values: object) -> None:
-    _histogram(name, *values).observe(max(0.0, seconds))
+    _own.observe((name, *values), max(0.0, seconds))
 
 
 def task(pk: int) -> str:

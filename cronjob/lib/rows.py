@@ -80,18 +80,19 @@ def fields_of(model: type[Model], names: Names) -> tuple[Field[Any, Any], ...]:
 
 def parted(model: type[Model], names: Names, rows: Sequence[Row]) -> tuple[Same, list[str | None]]:
     """Which columns are the same in all rows, and all values: these, and then the rows."""
-    fields, (first, *rest) = fields_of(model, names), rows
-    same = (False, *(shared(fields[n], n, first[n], rest) for n in range(1, len(names))))
+    fields, first, columns = fields_of(model, names), rows[0], [*zip(*rows, strict=True)]
+    same = (False, *(shared(fields[n], columns[n]) for n in range(1, len(names))))
     differing = [(n, f"v{n}") for n, it in enumerate(same) if not it]
     each = [{name: row[n] for n, name in differing} for row in rows]
     once = [alone(fields[n], first[n]) for n, it in enumerate(same) if it]
     return same, [*once, json.dumps(each, default=written)]
 
 
-def shared(field: Field[Any, Any], n: int, value: Any, rest: Sequence[Row]) -> bool:
-    if isinstance(field, JSONField) and value:  # true and 1 are the same here, and not there
+def shared(field: Field[Any, Any], values: Row) -> bool:
+    first, last = values[0], values[-1]
+    if first != last or (isinstance(field, JSONField) and first):  # true is 1 here, and not there
         return False
-    return all(row[n] == value for row in rest)
+    return values.count(first) == len(values)
 
 
 def written(value: Any) -> str:

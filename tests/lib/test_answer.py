@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronjob.lib.http import PLAIN, Answer
+from cronjob.lib.answer import PLAIN, Answer
 
 NAMES = ["Content-Type", "content-type", "Server", "X-A", "x_1", "Set-Cookie", "Date"]
 FRAMING = [
