@@ -47,7 +47,8 @@ def test_a_newer_version_may_add_columns_while_this_one_runs(each_world):
 
 
 @pytest.mark.parametrize("how", ["second signal", "patience is over"])
-def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
+def test_what_does_not_end_in_time_is_given_back_at_once(each_world, how):
+    world = each_world
     last = {"CRONJOB_DRAIN_SECONDS": "1"} if how == "patience is over" else {}
     (going,) = world.started(1, CRONJOB_LEASE_SECONDS="60", **last)  # nobody may wait for that
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
@@ -69,7 +70,8 @@ def test_what_does_not_end_in_time_is_given_back_at_once(world, how):
     oracle.check(world)
 
 
-def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(world):
+def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(each_world):
+    world = each_world
     (going,) = world.started(1, FAILPOINTS="drain.released=exit")
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
     world.target.wait_for(2)
@@ -81,7 +83,8 @@ def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(world):
     oracle.check(world)
 
 
-def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(world):
+def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(each_world):
+    world = each_world
     old = world.started(2)
     world.plant(20, end_at=6)
     for one in old:
@@ -94,8 +97,9 @@ def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(world)
     oracle.check(world)
 
 
-def test_a_frozen_host_gives_up_nothing_when_it_wakes(world, chance):
+def test_a_frozen_host_gives_up_nothing_when_it_wakes(each_world, chance):
     """All schedulers slept longer than a lease; none of them may take the others for dead."""
+    world = each_world
     all_of_them = world.started(3)
     world.plant(9, path="/hold", run_at=0.5, **PATIENT)
     world.target.wait_for(9)

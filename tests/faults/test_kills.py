@@ -11,7 +11,10 @@ from tests.faults.world import LEASE, NEVER, until
 pytestmark = pytest.mark.faults
 
 
-def test_a_random_scheduler_is_killed_every_second_and_no_moment_is_lost_or_doubled(world, chance):
+def test_a_random_scheduler_is_killed_every_second_and_no_moment_is_lost_or_doubled(
+    each_world, chance
+):
+    world = each_world
     world.started(3)
     world.plant(40, end_at=8)
     for _ in range(6):
@@ -44,7 +47,8 @@ def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     oracle.check(world)
 
 
-def test_a_scheduler_that_slept_beyond_some_moments_adds_none(world):
+def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
+    world = each_world
     sleeper, _ = world.started(2)
     world.plant(5, end_at=7)
     until(lambda: len(world.runs()) >= 5)
@@ -55,7 +59,8 @@ def test_a_scheduler_that_slept_beyond_some_moments_adds_none(world):
     oracle.check(world)
 
 
-def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(world):
+def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(each_world):
+    world = each_world
     world.plant(run_at=0.5)
     for _ in range(4):
         begun = time.monotonic()
@@ -73,7 +78,8 @@ def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(world):
     oracle.check(world)
 
 
-def test_a_scheduler_is_taken_for_dead_after_a_lease_of_silence_and_not_before(world):
+def test_a_scheduler_is_taken_for_dead_after_a_lease_of_silence_and_not_before(each_world):
+    world = each_world
     (owner,) = world.started(1)
     world.plant(path="/hold", run_at=0.5, timeout_seconds=60)
     world.target.wait_for(1)

@@ -44,7 +44,10 @@ DEATHS = {
 
 
 @pytest.mark.parametrize(("place", "wanted", "calls"), DEATHS.values(), ids=DEATHS)
-def test_a_scheduler_that_dies_in_a_window_leaves_what_the_table_says(world, place, wanted, calls):
+def test_a_scheduler_that_dies_in_a_window_leaves_what_the_table_says(
+    each_world, place, wanted, calls
+):
+    world = each_world
     world.plant(run_at=SOON)
     assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
     world.start()
@@ -70,7 +73,8 @@ def test_a_task_that_must_not_be_called_twice_is_recorded_as_lost(each_world, pl
 @pytest.mark.parametrize(
     ("on_lost", "wanted", "calls"), [("RETRY", AGAIN, 2), ("FAIL", GIVEN_UP, 1)]
 )
-def test_7_a_scheduler_killed_while_its_call_is_under_way(world, on_lost, wanted, calls):
+def test_7_a_scheduler_killed_while_its_call_is_under_way(each_world, on_lost, wanted, calls):
+    world = each_world
     (killed,) = world.started(1)
     world.plant(path="/hold", run_at=SOON, on_lost=on_lost)
     world.target.wait_for(1)
@@ -97,7 +101,8 @@ LOST_REPLIES = {
 
 
 @pytest.mark.parametrize("place", LOST_REPLIES.values(), ids=LOST_REPLIES)
-def test_a_scheduler_that_lives_on_after_an_error_calls_once_and_records_it(world, place):
+def test_a_scheduler_that_lives_on_after_an_error_calls_once_and_records_it(each_world, place):
+    world = each_world
     world.plant(run_at=SOON)
     living = world.start(f"{place}=raise", once=True, CRONJOB_SLOTS="1")
     became(world, NOT_STARTED, calls=1)
@@ -128,7 +133,8 @@ def test_a_scheduler_paused_inside_a_transaction_holds_up_the_others_for_seconds
     oracle.check(world)
 
 
-def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(world):
+def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(each_world):
+    world = each_world
     world.plant(run_at=SOON)
     assert world.start("call.before=exit").wait() == -signal.SIGKILL
     assert world.start("rescue.written=exit").wait() == -signal.SIGKILL
@@ -136,7 +142,8 @@ def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(world):
     became(world, AGAIN, calls=1)
 
 
-def test_11_two_rescuers_count_a_lost_attempt_once(world):
+def test_11_two_rescuers_count_a_lost_attempt_once(each_world):
+    world = each_world
     world.plant(30, run_at=SOON)
     assert world.start("call.before=exit", CRONJOB_SLOTS="64").wait() == -signal.SIGKILL
     for _ in range(3):
@@ -146,7 +153,8 @@ def test_11_two_rescuers_count_a_lost_attempt_once(world):
     oracle.check(world)
 
 
-def test_16_a_task_disabled_between_being_read_and_moved_on_makes_no_run(world):
+def test_16_a_task_disabled_between_being_read_and_moved_on_makes_no_run(each_world):
+    world = each_world
     world.plant(run_at=SOON)
     paused = world.start("materialise.read=stop", once=True)
     world.stopped(paused)
