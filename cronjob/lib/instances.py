@@ -130,8 +130,9 @@ def loaded(text: Any) -> Any:
 
 def in_utc(value: Any) -> datetime:
     """SQLite keeps times as text in UTC, and what is computed of them comes as such."""
-    at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    told: datetime = at.replace(tzinfo=UTC)
+    if isinstance(value, str):
+        return datetime.fromisoformat(f"{value}+00:00")
+    told: datetime = value.replace(tzinfo=UTC)
     return told
 
 

@@ -8,22 +8,38 @@ would not know of it. Such a pooler tells a process id of its own making.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import psycopg
 from django.db import connection
 from django.db.backends.signals import connection_created
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.backends.utils import CursorWrapper
 
 OFTEN = 2  # what was said so often will be said again
 
 
+class Remembering(SQLiteCursorWrapper):
+    """Django makes each %s a ? again each time, which takes as long as a small statement."""
+
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        return placed(query)
+
+
+@lru_cache(maxsize=256)
+def placed(query: str) -> str:
+    plain: Any = None  # which cursor says it makes no difference
+    return SQLiteCursorWrapper.convert_query(plain, query)
+
+
 def cursor() -> CursorWrapper:
     """For statements whose text is always the same, and whose values come apart from it."""
-    if connection.vendor != "postgresql":
-        return connection.cursor()
     connection.ensure_connection()
-    plain: Any = psycopg.Cursor(connection.connection)
+    if connection.vendor == "postgresql":
+        plain: Any = psycopg.Cursor(connection.connection)
+    else:
+        plain = connection.connection.cursor(factory=Remembering)
     wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
     return wrap(plain)
 

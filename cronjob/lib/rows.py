@@ -175,7 +175,8 @@ def keeper(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
 
 def as_text(at: datetime) -> str:
     """As Django keeps a time in SQLite, without its detours: many times for each run."""
-    return str((at if at.tzinfo is UTC else at.astimezone(UTC)).replace(tzinfo=None))
+    told = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(" ")
+    return told[: -len("+00:00")]
 
 
 @lru_cache
