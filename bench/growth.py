@@ -62,11 +62,13 @@ def inside(tasks: int, runs: int) -> None:
     django.setup()
     from django.db import connection
 
+    from cronjob.lib import prepared
+
     first = plant(tasks, runs)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_size_pretty(pg_database_size(current_database())), version()")
         say(json.dumps(cursor.fetchone()))
-    connection.close()  # the next one has the product's own settings
+    prepared.enable()  # the next connection is as a scheduler's
     chance = random.Random(1)
     for _ in sys.stdin:
         say(json.dumps(measure(chance.sample(range(first, first + tasks), DUE))))

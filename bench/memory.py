@@ -46,7 +46,7 @@ def main() -> None:
 def simulate(runs: int, url: str) -> None:
     from django.core.management import call_command
 
-    from cronjob.lib import clock, http
+    from cronjob.lib import clock, http, prepared
     from cronjob.lib.loop import Loop
     from runs.executor import Executor
     from runs.lease import Lease
@@ -55,6 +55,7 @@ def simulate(runs: int, url: str) -> None:
     from tests.factories import make_task
 
     call_command("migrate", verbosity=0)
+    prepared.enable()
     now = clock.now().replace(microsecond=0)
     clock.read = lambda told: now  # type: ignore[assignment]
     make_task(
