@@ -4,10 +4,11 @@ import pytest
 from django.db import connection
 
 from runs.claim import claim
-from runs.glance import glance
+from runs.glance import BEGINNING, glance
+from runs.materialise import due
 from runs.models import TaskRun
 from runs.states import Status
-from tasks.models import Priority, Task
+from tasks.models import Priority
 from tests import marks, plans
 from tests.factories import MINUTE, NOON, copy, make_run, make_task
 from tests.faults.world import LONG
@@ -75,6 +76,19 @@ def look(sql, given):
 def test_the_poll_of_due_tasks_looks_at_what_is_due(db):
     make_task(next_run_at=NOON)
     copy(make_task(next_run_at=NOON + 60 * MINUTE), 10_000, name="'copy ' || n")
+    asked = []
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    assert "task_due" in Task.objects.due(NOON)[:200].explain()
+    with connection.execute_wrapper(plans.listening(asked)):
+        assert len(due(NOON, since=BEGINNING, most=200)) == 1
+    ((sql, given),) = asked
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", given)
+            steps = [row[3] for row in cursor.fetchall()]
+        assert [step for step in steps if "tasks USING INDEX task_due" in step], steps
+        assert not [step for step in steps if "TEMP B-TREE" in step], steps
+        return
+    looked = [n for n in plans.nodes(plans.explained(sql, given)) if "Index Name" in n]
+    (found,) = [node for node in looked if node["Index Name"] == "task_due"]
+    assert found["Actual Rows"] + found.get("Rows Removed by Filter", 0) == 1
