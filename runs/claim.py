@@ -94,7 +94,8 @@ def claim(
 
     Of these priorities, in their order; `first` is one of which some go before all others. With a
     `reach` beyond the room, more are looked at: some may have to wait for a slot of their task.
-    What is ready a moment `ahead` is taken now, to start when it is.
+    What is ready a moment `ahead` is taken now, to start when it is due; unless there is no place
+    for it, since by then there may be.
     """
     reach = max(reach, room)
     shares = [*([first] if first else []), *((priority, reach) for priority in priorities)]
@@ -109,8 +110,10 @@ def claim(
         seen = {run.id: (run.fence, run.status) for run in runs}
         decided = []
         for run in runs:
-            decide_or_end(run, places, paused, now=max(now, run.ready_at or now), owner=owner)
-            decided.append(run)
+            before = (run.status, run.ready_at)
+            decide_or_end(run, places, paused, now=now, owner=owner)
+            if (run.status, run.ready_at) != before:
+                decided.append(run)
             room -= run.status == Status.RUNNING
             if not room:
                 break  # the others stay as they were
@@ -263,7 +266,7 @@ def decide_or_end(
 
 def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str) -> None:
     """Start it, let it wait, or end it, by what its task says now."""
-    task = run.task
+    task, at = run.task, max(now, run.due_at, run.ready_at or now)  # claimed early, it starts then
     if paused and held.held_run(paused, run):
         run.ready_at = None
         return
@@ -276,6 +279,8 @@ def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, own
         return end(run, Status.MISSED, "not started in time", now=now)
     if needs_place(run):
         if not places.admits(run):
+            if at > now:
+                return  # and be looked at again then
             skips = task.concurrency_policy == ConcurrencyPolicy.SKIP
             if skips and run.trigger != Trigger.CATCH_UP:
                 reason = f"limit of {task.max_concurrency} reached"
@@ -284,7 +289,7 @@ def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, own
             return
         run.slot = places.free_slot(run)
     is_new = run.status == Status.SCHEDULED  # a retry has its place, and is counted
-    start(run, now=now, owner=owner)
+    start(run, now=at, owner=owner)
     if is_new:
         places.occupy(run)
 

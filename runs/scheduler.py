@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import Error as DBError
@@ -22,7 +23,7 @@ from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
 from runs.executor import WIDEN_SECONDS, Executor, Key
-from runs.glance import NOT_AHEAD, Glance, LowWater, glance
+from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
 from runs.models import TaskRun
@@ -39,10 +40,20 @@ LEAST_SECONDS = 0.001  # what came while we were busy
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long what was seen to come, or to be more, is there
-AHEAD = timedelta(seconds=0.03)  # so long before a task is due its run is made
-EARLY = timedelta(seconds=0.008)  # so long before a run is ready it is claimed, to start in time
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
+
+
+class Lead(NamedTuple):
+    """How early something is done: at the `least` by itself, at the `most` along with others."""
+
+    least: timedelta
+    most: timedelta
+
+
+TO_MAKE = Lead(timedelta(seconds=0.03), timedelta(seconds=0.06))  # runs of tasks
+TO_CLAIM = Lead(timedelta(seconds=0.01), timedelta(seconds=0.03))  # runs, which start in time
+IN_TIME = Lead(timedelta(0), timedelta(0))
 
 
 def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
@@ -59,7 +70,7 @@ class Scheduler:
         self.seen: Glance | None = None
         self.more = False  # than the last round could do
         self.grown = True  # something was made since plans were
-        self.share, self.ahead, self.early = ALONE, AHEAD, EARLY
+        self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
@@ -70,7 +81,7 @@ class Scheduler:
     def run(self, *, once: bool = False) -> None:
         """Until we are asked to stop; with `once`, until everything due has been called."""
         if once:
-            self.ahead = self.early = NOT_AHEAD
+            self.to_make = self.to_claim = IN_TIME
         while not self.loop.asked_to_stop:
             rest = self.careful_beat()
             if once and rest > 0 and not self.executor.held and not self.troubles:
@@ -112,18 +123,18 @@ class Scheduler:
             return CONTENDED_SECONDS
         longest = seen.longest
         made, moved = Counter[int](), 0
-        if seen.due and seen.due <= now + self.ahead:
-            since = self.low_water.of("due")
-            made = materialise(now, ahead=self.ahead, since=since, share=self.share)
+        if seen.due and seen.due <= now + self.to_make.most:
+            since, ahead = self.low_water.of("due"), self.to_make.most
+            made = materialise(now, ahead=ahead, since=since, share=self.share)
             self.low_water.lower(seen.due)
             due = seen.due if made.total() == settings.CRONJOB_BATCH_MAX else None
             made_now = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made}
             seen = self.seen = replace(seen, due=due, ready=seen.ready | made_now)
         room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        if room and (ready := seen.ready_by(now + self.early)):
+        if room and (ready := seen.ready_by(now + self.to_claim.most)):
             moved = self.call(seen, now, room, ready, longest)
             if moved < room:  # no more of them, or they are others'
-                later = {p: at for p, at in seen.ready.items() if at > now + self.early}
+                later = {p: at for p, at in seen.ready.items() if p not in ready}
                 self.seen = replace(seen, ready=later)
         self.drop_canceled()
         self.executor.widen()
@@ -136,7 +147,7 @@ class Scheduler:
     def look(self) -> Glance:
         """What there is to do. What was seen a moment ago to come, or to be more, is there."""
         if (seen := self.seen) and seen.age < FRESH and not self.low_water.doubted:
-            came = any(seen.now < at <= seen.present for at in self.times(seen))
+            came = any(seen.now < at <= seen.present for at in self.times(seen, seen.now))
             if came or self.more:
                 return seen
         begun = time.monotonic()
@@ -152,15 +163,16 @@ class Scheduler:
                 break
             self.loop.pause(GATHER_SECONDS / 5)
 
-    def times(self, seen: Glance) -> list[datetime]:
-        """When there will be something to make, and to claim."""
-        due = [seen.due - self.ahead] if seen.due else []
+    def times(self, seen: Glance, now: datetime) -> list[datetime]:
+        """When there will be something to make, and to claim; what could not be, when it is due."""
         ready = seen.ready.values() if self.executor.free else ()
-        return [*due, *(at - self.early for at in ready)]
+        leads = [(at, self.to_claim.least) for at in ready]
+        leads += [(seen.due, self.to_make.least)] if seen.due else []
+        return [at - least if at - least > now else at for at, least in leads]
 
     def rest(self, seen: Glance, now: datetime, *, took: float = 0.0) -> float:
         """Until something comes; `took`: so long ago was now."""
-        times = [*self.times(seen), *(at for at in (seen.unanswered, seen.unpause) if at)]
+        times = [*self.times(seen, now), *(at for at in (seen.unanswered, seen.unpause) if at)]
         # What could not be done now is somebody else's for a moment.
         ahead = [
             (at - now).total_seconds() - took if at > now else CONTENDED_SECONDS for at in times
@@ -196,7 +208,7 @@ class Scheduler:
             first = (longest, share)
         claimed, moved = claim(
             now, owner=self.lease.process.name, room=room, priorities=ready, reach=self.reach,
-            ahead=self.early, first=first, since=self.low_water.ready(),
+            ahead=self.to_claim.most, first=first, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         # Where many wait for a slot of their own task, look past them for those of others.

@@ -179,6 +179,31 @@ def test_to_be_made_ahead_is_not_to_be_late(now, trigger):
     assert [run.trigger for run in claimed(NOON + SECOND)] == [trigger]
 
 
+@pytest.mark.parametrize("policy", ["SKIP", "QUEUE"])
+def test_what_finds_no_place_when_it_is_claimed_early_is_looked_at_again_when_it_is_due(policy):
+    task = due(NOON, concurrency_policy=policy, max_concurrency=1)
+    make_run(task=task, moment=NOON - MINUTE)
+    (before,) = claimed(NOON - SECOND)
+    materialise(NOON - 20 * MS, ahead=30 * MS)
+    early = {"owner": "a", "room": 9, "priorities": EVERY_PRIORITY, "ahead": 30 * MS}
+    assert claim(NOON - 20 * MS, **early) == ([], 0)
+    assert recorded(task)[1:] == [("SCHEDULED", 0)]
+    settled(before, now=NOON - 5 * MS)
+    (run,) = claim(NOON - 4 * MS, **early).runs
+    assert run.start_time == NOON
+
+
+def test_what_waited_for_a_place_and_gets_one_early_starts_when_it_is_due():
+    task = due(NOON, concurrency_policy="QUEUE", max_concurrency=1)
+    make_run(task=task, moment=NOON - MINUTE)
+    (before,) = claimed(NOON - SECOND)
+    materialise(NOON - 20 * MS, ahead=30 * MS)
+    TaskRun.objects.filter(moment=NOON).update(ready_at=None)  # as if it were parked
+    settled(before, now=NOON - 10 * MS)
+    (run,) = claimed(NOON - 9 * MS)
+    assert run.start_time == NOON
+
+
 @pytest.mark.parametrize("verb", ["disable", "delete"])
 def test_what_was_made_ahead_is_not_called_if_its_task_is_stopped_before_it_is_due(verb):
     task = due(NOON)
@@ -198,8 +223,9 @@ def test_what_was_made_ahead_is_not_called_if_its_task_is_stopped_before_it_is_d
         ({}, 1),
         ({"due": 3600}, 1),
         ({"due": 0.25}, 0.22),  # to make its run
-        ({"due": 0.015}, 0.05),  # somebody else makes it
-        ({"ready": 0.5, "due": 0.75}, 0.492),  # to claim it
+        ({"due": 0.015}, 0.015),  # somebody else makes it
+        ({"ready": 0.5, "due": 0.75}, 0.49),  # to claim it
+        ({"ready": 0.005}, 0.005),  # it has no place yet
     ],
 )
 def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
