@@ -111,7 +111,7 @@ def claim(
         decided = []
         for run in runs:
             before = (run.status, run.ready_at)
-            decide_or_end(run, places, paused, now=now, owner=owner)
+            decide_or_end(run, places, paused, now=now, ahead=ahead, owner=owner)
             if (run.status, run.ready_at) != before:
                 decided.append(run)
             room -= run.status == Status.RUNNING
@@ -251,12 +251,13 @@ def needs_place(run: TaskRun) -> bool:
 
 
 def decide_or_end(
-    run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str
-) -> None:
+    run: TaskRun, places: Places, paused: set[str], *,
+    now: datetime, ahead: timedelta, owner: str,
+) -> None:  # fmt: skip
     """One bad row ends itself, loudly, and never the beat."""
     before = Status(run.status)
     try:
-        decide(run, places, paused, now=now, owner=owner)
+        decide(run, places, paused, now=now, ahead=ahead, owner=owner)
     except Exception:
         logger.exception("run %s cannot be started", run.id, extra={"run_id": run.id})
         status = Status.SKIPPED if before == Status.SCHEDULED else Status.CANCELED
@@ -264,11 +265,16 @@ def decide_or_end(
         run.deadline_at = run.next_retry_time = run.owner = run.template = None
 
 
-def decide(run: TaskRun, places: Places, paused: set[str], *, now: datetime, owner: str) -> None:
+def decide(
+    run: TaskRun, places: Places, paused: set[str], *,
+    now: datetime, ahead: timedelta, owner: str,
+) -> None:  # fmt: skip
     """Start it, let it wait, or end it, by what its task says now."""
-    task, at = run.task, max(now, run.due_at, run.ready_at or now)  # claimed early, it starts then
+    # Claimed early, it starts when it is due; however far away that is since a clock went back.
+    task, due_at = run.task, max(run.due_at, run.ready_at or now)
+    at = max(now, min(due_at, now + ahead))
     if paused and held.held_run(paused, run):
-        run.ready_at = None
+        run.ready_at = run.ready_at if at > now else None
         return
     asked_for = run.status == Status.SCHEDULED and run.trigger in UNPLANNED and not task.deleted
     if (given_up := task.given_up) and not asked_for:

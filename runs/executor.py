@@ -1,12 +1,16 @@
 """A bounded set of threads that make calls; they know no database."""
 
 import logging
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from cronjob.lib import http
 from cronjob.lib.failpoints import failpoint
@@ -24,8 +28,9 @@ BATCH_BYTES = 8 * 2**20  # of answers that are settled together
 # as long as the processor is what calls wait for, and as many as there are slots where targets take
 # their time.
 FEW = 4
-WIDEN_SECONDS = 0.02
-BUSY = 0.25  # of a processor
+WIDEN_SECONDS = 0.04
+BUSY = 0.25  # of a processor; with so much more, as long as others have nothing to do,
+MOST = 0.75  # and beyond that not at all: one of us has no more than one processor
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 Key = tuple[int, int]  # a run and its fence: one attempt
@@ -38,9 +43,27 @@ class Held:
     run: TaskRun
     call: Call
     line: http.Line = field(default_factory=http.Line)
-    not_before: float = 0.0  # by the monotonic clock
     started: bool = False
     size: int = 0  # of its answer, once it is there
+
+
+class Times(NamedTuple):
+    at: float
+    ours: float  # seconds that this process computed
+    idle: float  # seconds that some processor of this machine had nothing to do
+
+
+def times() -> Times:
+    return Times(time.monotonic(), time.process_time(), idle_seconds())
+
+
+def idle_seconds() -> float:
+    """0 where nobody tells."""
+    try:
+        with open("/proc/stat") as file:
+            return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class Executor:
@@ -52,8 +75,12 @@ class Executor:
         self.queue: SimpleQueue[Held | None] = SimpleQueue()
         self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
-        self.ending = threading.Event()
-        self.waiting: tuple[float, float] | None = None  # since when calls wait for a thread
+        self.ending = False
+        self.timing: threading.Thread | None = None
+        self.waiting: Times | None = None  # since when calls wait for a thread
+        self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
+        self.soon = threading.Condition()
+        self.numbers = count()
 
     @property
     def free(self) -> int:
@@ -63,22 +90,41 @@ class Executor:
 
     def submit(self, run: TaskRun, call: Call, *, wait: float = 0.0) -> None:
         """It is made as soon as a thread has time for it, but not before so many seconds."""
-        held = Held(run, call, not_before=time.monotonic() + wait)
-        self.held[call.run_id, call.fence] = held
+        self.held[call.run_id, call.fence] = held = Held(run, call)
         if len(self.threads) < min(FEW, len(self.held)):
             self.grow(1)
-        self.queue.put(held)
+        if wait <= 0:
+            self.queue.put(held)
+            return
+        with self.soon:
+            if not self.timing:
+                self.timing = threading.Thread(target=self.let_go, name="early", daemon=True)
+                self.timing.start()
+            heappush(self.early, (time.monotonic() + wait, next(self.numbers), held))
+            self.soon.notify()
+
+    def let_go(self) -> None:
+        """Let go of what is early when it is due: no thread that calls waits for that."""
+        with self.soon:
+            while not self.ending:
+                wait = self.early[0][0] - time.monotonic() if self.early else None
+                if wait is None or wait > 0:
+                    self.soon.wait(wait)
+                else:
+                    self.queue.put(heappop(self.early)[-1])
 
     def widen(self) -> None:
         """More threads, if calls wait for one although we hardly compute; to be asked often."""
-        now = (time.monotonic(), time.process_time())
-        if self.queue.empty() or self.waiting is None:
-            self.waiting = None if self.queue.empty() else now
-            return
-        passed, computed = (after - before for after, before in zip(now, self.waiting, strict=True))
-        if passed >= WIDEN_SECONDS:
-            self.waiting = now
-            if computed < BUSY * passed:
+        if self.queue.empty():
+            self.waiting = None
+        elif self.waiting is None:
+            self.waiting = times()
+        elif time.monotonic() - self.waiting.at >= WIDEN_SECONDS:
+            before, self.waiting = self.waiting, times()
+            passed = self.waiting.at - before.at
+            busy = (self.waiting.ours - before.ours) / passed
+            idle = (self.waiting.idle - before.idle) / passed
+            if busy < BUSY or (busy < MOST and idle > BUSY):
                 self.grow(3 * len(self.threads))
 
     def grow(self, number: int) -> None:
@@ -90,8 +136,6 @@ class Executor:
 
     def work(self) -> None:
         while held := self.next():
-            if (early := held.not_before - time.monotonic()) > 0:
-                self.ending.wait(early)
             with self.lock:
                 wanted = held.started = not held.line.is_cut  # else taken back, or canceled
             if wanted:
@@ -160,7 +204,9 @@ class Executor:
         return found
 
     def end(self, *, patience: float) -> None:
-        self.ending.set()
+        with self.soon:
+            self.ending = True
+            self.soon.notify()
         with self.lock:
             threads = list(self.threads)
         for _ in threads:

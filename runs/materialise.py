@@ -53,8 +53,8 @@ def materialise(
 ) -> Counter[int]:  # fmt: skip
     """Turn a batch of due tasks into runs; how many tasks were due, by their priority.
 
-    What is due a moment `ahead` is there in time: its run is claimed when it is due, not before,
-    by what its task says then.
+    What is due a moment `ahead` comes along, so that its run is there in time. A task that a pause
+    holds is left alone until it is due: by then the pause may have ended.
 
     Several schedulers begin each with a share of its own, so that they do not plan the same tasks
     and wait for each other; whatever is left to lie for a moment is anybody's.
@@ -67,6 +67,8 @@ def materialise(
         return Counter()
     failpoint("materialise.read")
     paused = held.tags() if found[0].pauses else set()
+    if paused:
+        found = [one for one in found if is_due(one.task, now) or not held.holds(paused, one.task)]
     resting = [one.task for one in found if held.holds(paused, one.task)]
     firing = [one for one in found if not held.holds(paused, one.task)] if resting else found
     plans = [plan for one in firing if (plan := planned_or_none(one, now=now, ahead=ahead))]
@@ -93,6 +95,10 @@ def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> l
     return [Found(task, *row[-2:]) for task, row in zip(tasks, rows, strict=True)]
 
 
+def is_due(task: Task, now: datetime) -> bool:
+    return task.next_run_at is not None and task.next_run_at <= now
+
+
 def measure(plans: Iterable[Due]) -> None:
     for task, _, plan, _ in plans:
         if plan.missed:
@@ -101,14 +107,17 @@ def measure(plans: Iterable[Due]) -> None:
 
 def planned_or_none(found: Found, *, now: datetime, ahead: timedelta) -> Due | None:
     """One bad task fails itself, loudly, and never the beat."""
-    task = found.task
+    task, grace = found.task, timedelta(seconds=found.task.misfire_grace_seconds)
     assert task.next_moment is not None
+    assert task.next_run_at is not None
+    if now - task.next_run_at > grace:
+        ahead = NOT_AHEAD  # what is yet to come is no part of a backlog
     try:
         schedule = task.schedule()
         plan = misfire.plan(
             schedule, task.next_moment,
             now=now + ahead, policy=task.misfire_policy,
-            grace=timedelta(seconds=task.misfire_grace_seconds) + ahead,
+            grace=grace + ahead,
             catchup_limit=task.catchup_limit,
             room=max(0, settings.CRONJOB_BACKLOG_MAX - found.waiting),
         )  # fmt: skip

@@ -93,6 +93,7 @@ class Scheduler:
     def hint(self) -> None:
         """Another process may have changed something, anywhere; called by any thread."""
         self.low_water.doubt()
+        self.grown = True
         self.loop.wake()
 
     def careful_beat(self) -> float:
@@ -112,6 +113,7 @@ class Scheduler:
 
     def beat(self) -> float:
         """One round; for how long there is nothing to do."""
+        self.executor.widen()
         self.collect()
         if self.lease.lost:
             self.start_anew()
@@ -137,7 +139,6 @@ class Scheduler:
                 later = {p: at for p, at in seen.ready.items() if p not in ready}
                 self.seen = replace(seen, ready=later)
         self.drop_canceled()
-        self.executor.widen()
         self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
         self.grown = self.grown or made.total() + moved > 0
         if made or (moved and self.executor.free) or not (looked_now or self.more):

@@ -59,7 +59,8 @@ def shown_headers(
     for name, value in values.items():
         kept, secret, leads = header(name[:256], also)
         text = MASK if secret else shown(masking.url(value) if leads else value, known)
-        told[shown(kept, known) if known else kept] = shortened(text, HEADER_MAX)
+        kept = shown(name, known)[:256] if known else kept
+        told[kept] = shortened(text, HEADER_MAX)
     return told
 
 

@@ -35,6 +35,7 @@ def placed(query: str) -> str:
 
 def cursor() -> CursorWrapper:
     """For statements whose text is always the same, and whose values come apart from it."""
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     if connection.vendor == "postgresql":
         plain: Any = psycopg.Cursor(connection.connection)

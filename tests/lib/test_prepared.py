@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 from django.db import connection
 
@@ -68,3 +69,14 @@ def test_any_number_of_ids_is_the_same_statement():
             with prepared.cursor() as cursor:
                 cursor.execute(f"SELECT 1 WHERE 1 {prepared.among(none=none)}", [prepared.ids(ids)])
                 assert bool(cursor.fetchall()) == ((1 in ids) is not none)
+
+
+@pytest.mark.on("postgresql")
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_was_lost_between_two_requests_is_replaced():
+    say(1)
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
+        pid = connection.connection.info.backend_pid
+        other.execute("SELECT pg_terminate_backend(%s)", [pid])
+    connection.health_check_enabled, connection.health_check_done = True, False
+    assert say(2) == 3

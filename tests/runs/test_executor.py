@@ -68,13 +68,43 @@ def test_a_call_claimed_early_waits_for_its_moment(target, calling):
 
 
 def test_a_call_that_waits_for_its_moment_can_be_taken_back(target, calling):
-    calling.submit(*attempt(target, id=1, fence=1), wait=3600)
-    calling.submit(*attempt(target, id=2, fence=1))
-    target.wait_for(1)
-    assert [held.run.pk for held in calling.unstarted()] == [1]
+    for n in range(executor.FEW):
+        calling.submit(*attempt(target, id=n, fence=1), wait=3600)
+    calling.submit(*attempt(target, id=99, fence=1))
+    target.wait_for(1)  # it need not wait for them
+    assert [held.run.pk for held in calling.unstarted()] == [*range(executor.FEW)]
     calling.end(patience=PATIENCE)
     assert not any(thread.is_alive() for thread in calling.threads)
     assert len(target.wait_for(1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "idle", "widens"),
+    [
+        (0.1, 0.0, True),  # its targets take their time
+        (0.5, 1.0, True),  # so they do, and are called as they answer
+        (0.5, 0.1, False),  # all processors are at work
+        (0.9, 1.0, False),  # ours is
+    ],
+)
+def test_threads_are_added_while_processors_have_nothing_to_do(
+    calling, monkeypatch, ours, idle, widens
+):
+    now = time.monotonic()
+    told = iter([executor.Times(now - 10, 1, 1), executor.Times(now, 1 + 10 * ours, 1 + 10 * idle)])
+    monkeypatch.setattr(executor, "times", lambda: next(told))
+    grown = []
+    monkeypatch.setattr(calling, "grow", grown.append)
+    calling.widen()
+    calling.queue.put(None)  # something waits for a thread
+    calling.widen()
+    assert not grown
+    calling.widen()
+    assert bool(grown) == widens
+
+
+def test_a_machine_tells_how_long_its_processors_had_nothing_to_do():
+    assert executor.idle_seconds() > 0
 
 
 def test_threads_that_are_not_needed_any_more_end(target, executors, monkeypatch):

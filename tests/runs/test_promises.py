@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from runs import standing, trigger
+from runs import pauses, standing, trigger
 from runs.claim import claim
 from runs.executor import Executor
 from runs.glance import Glance
@@ -200,8 +200,48 @@ def test_what_waited_for_a_place_and_gets_one_early_starts_when_it_is_due():
     materialise(NOON - 20 * MS, ahead=30 * MS)
     TaskRun.objects.filter(moment=NOON).update(ready_at=None)  # as if it were parked
     settled(before, now=NOON - 10 * MS)
-    (run,) = claimed(NOON - 9 * MS)
+    early = {"owner": "a", "room": 9, "priorities": EVERY_PRIORITY, "ahead": 30 * MS}
+    (run,) = claim(NOON - 9 * MS, **early).runs
     assert run.start_time == NOON
+
+
+def test_what_is_yet_to_come_is_no_part_of_a_backlog():
+    task = due(NOON, every_seconds=1, misfire_policy="SKIP", misfire_grace_seconds=60)
+    back = NOON + HOUR - 20 * MS
+    materialise(back, ahead=60 * MS)
+    (missed,) = TaskRun.objects.all()
+    assert (missed.status, missed.missed_to) == ("MISSED", NOON + HOUR - SECOND)
+    materialise(back, ahead=60 * MS)
+    assert recorded(task)[1:] == [("SCHEDULED", 3600)]
+
+
+def test_a_pause_until_a_moment_does_not_swallow_it():
+    task = due(NOON)
+    pauses.pause(tag="", reason="", until=NOON, now=NOON - HOUR)
+    assert materialise(NOON - 20 * MS, ahead=60 * MS).total() == 0
+    pauses.end_due(NOON)
+    assert materialise(NOON, ahead=60 * MS).total() == 1
+    assert recorded(task) == [("SCHEDULED", 0)]
+
+
+def test_a_run_that_a_pause_holds_is_not_judged_before_it_is_due():
+    due(NOON)
+    materialise(NOON - 20 * MS, ahead=60 * MS)
+    pauses.pause(tag="", reason="", until=NOON, now=NOON - 15 * MS)
+    registered("a")
+    early = {"owner": "a", "room": 9, "priorities": EVERY_PRIORITY, "ahead": 30 * MS}
+    assert claim(NOON - 10 * MS, **early) == ([], 0)
+    pauses.end_due(NOON)
+    assert [run.start_time for run in claim(NOON, **early).runs] == [NOON]
+
+
+def test_a_try_that_is_ready_does_not_wait_until_a_clock_that_went_back_comes_to_its_moment():
+    make_run(status="RETRYING", moment=NOON, attempt=1, fence=1)
+    TaskRun.objects.update(ready_at=NOON - HOUR, next_retry_time=NOON - HOUR)
+    registered("a")
+    early = {"owner": "a", "room": 9, "priorities": EVERY_PRIORITY, "ahead": 30 * MS}
+    (run,) = claim(NOON - HOUR, **early).runs
+    assert run.start_time <= NOON - HOUR + 30 * MS
 
 
 @pytest.mark.parametrize("verb", ["disable", "delete"])
