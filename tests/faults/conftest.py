@@ -19,7 +19,7 @@ TEMPLATE = "faults_template"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    worlds = {"world", "small_world", "each_world", "fragile_world", "steps"}
+    worlds = {"world", "small_world", "each_world", "any_world", "fragile_world", "steps"}
     if LONG and "chance" not in metafunc.fixturenames and worlds & {*metafunc.fixturenames}:
         metafunc.fixturenames.append("chance")  # the machine takes chances, too
     if "chance" in metafunc.fixturenames:
@@ -72,5 +72,12 @@ def small_world(tmp_path: Path, templates: Path, django_db_blocker: Any) -> Iter
 @pytest.fixture(params=["postgresql", "sqlite"])
 def each_world(request: pytest.FixtureRequest) -> World:
     """On either."""
+    found: World = request.getfixturevalue("small_world" if request.param == "sqlite" else "world")
+    return found
+
+
+@pytest.fixture(params=["postgresql", "sqlite"] if LONG else ["postgresql"])
+def any_world(request: pytest.FixtureRequest) -> World:
+    """On either in the long form."""
     found: World = request.getfixturevalue("small_world" if request.param == "sqlite" else "world")
     return found

@@ -47,8 +47,8 @@ def test_a_newer_version_may_add_columns_while_this_one_runs(each_world):
 
 
 @pytest.mark.parametrize("how", ["second signal", "patience is over"])
-def test_what_does_not_end_in_time_is_given_back_at_once(each_world, how):
-    world = each_world
+def test_what_does_not_end_in_time_is_given_back_at_once(any_world, how):
+    world = any_world
     last = {"CRONJOB_DRAIN_SECONDS": "1"} if how == "patience is over" else {}
     (going,) = world.started(1, CRONJOB_LEASE_SECONDS="60", **last)  # nobody may wait for that
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
@@ -70,8 +70,8 @@ def test_what_does_not_end_in_time_is_given_back_at_once(each_world, how):
     oracle.check(world)
 
 
-def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(each_world):
-    world = each_world
+def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(any_world):
+    world = any_world
     (going,) = world.started(1, FAILPOINTS="drain.released=exit")
     world.plant(2, path="/hold", run_at=0.5, **PATIENT)
     world.target.wait_for(2)
@@ -83,8 +83,8 @@ def test_a_scheduler_killed_while_it_drains_is_rescued_like_any_other(each_world
     oracle.check(world)
 
 
-def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(each_world):
-    world = each_world
+def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(any_world):
+    world = any_world
     old = world.started(2)
     world.plant(20, end_at=6)
     for one in old:
@@ -97,9 +97,9 @@ def test_a_rolling_restart_every_second_loses_nothing_and_doubles_nothing(each_w
     oracle.check(world)
 
 
-def test_a_frozen_host_gives_up_nothing_when_it_wakes(each_world, chance):
+def test_a_frozen_host_gives_up_nothing_when_it_wakes(any_world, chance):
     """All schedulers slept longer than a lease; none of them may take the others for dead."""
-    world = each_world
+    world = any_world
     all_of_them = world.started(3)
     world.plant(9, path="/hold", run_at=0.5, **PATIENT)
     world.target.wait_for(9)

@@ -47,8 +47,8 @@ def test_a_scheduler_that_slept_through_its_lease_changes_nothing_when_it_wakes(
     oracle.check(world)
 
 
-def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
-    world = each_world
+def test_a_scheduler_that_slept_beyond_some_moments_adds_none(any_world):
+    world = any_world
     sleeper, _ = world.started(2)
     world.plant(5, end_at=7)
     until(lambda: len(world.runs()) >= 5)
@@ -59,8 +59,8 @@ def test_a_scheduler_that_slept_beyond_some_moments_adds_none(each_world):
     oracle.check(world)
 
 
-def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(each_world):
-    world = each_world
+def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(any_world):
+    world = any_world
     world.plant(run_at=0.5)
     for _ in range(4):
         begun = time.monotonic()
@@ -78,8 +78,8 @@ def test_a_run_that_kills_every_scheduler_ends_and_others_go_on(each_world):
     oracle.check(world)
 
 
-def test_a_scheduler_is_taken_for_dead_after_a_lease_of_silence_and_not_before(each_world):
-    world = each_world
+def test_a_scheduler_is_taken_for_dead_after_a_lease_of_silence_and_not_before(any_world):
+    world = any_world
     (owner,) = world.started(1)
     world.plant(path="/hold", run_at=0.5, timeout_seconds=60)
     world.target.wait_for(1)

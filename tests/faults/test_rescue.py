@@ -24,8 +24,8 @@ def test_all_runs_of_a_dead_scheduler_are_rescued_also_if_they_are_more_than_a_b
     oracle.check(world)
 
 
-def test_what_a_scheduler_claims_after_it_was_taken_for_dead_is_rescued_in_seconds(each_world):
-    world = each_world
+def test_what_a_scheduler_claims_after_it_was_taken_for_dead_is_rescued_in_seconds(any_world):
+    world = any_world
     world.plant(path="/hold", run_at=0.5, **PATIENT)
     asleep = world.start("materialise.committed=stop", once=True)
     world.stopped(asleep)
@@ -54,8 +54,8 @@ def no_owner_is_dead(world):
     return lambda: world.number(orphans) == 0
 
 
-def test_a_call_that_hangs_beyond_its_deadline_is_given_up_and_made_again(each_world):
-    world = each_world
+def test_a_call_that_hangs_beyond_its_deadline_is_given_up_and_made_again(any_world):
+    world = any_world
     world.plant(run_at=0.5, timeout_seconds=1)
     world.start("call.before=hang", once=True)
     world.quiet()
@@ -63,8 +63,8 @@ def test_a_call_that_hangs_beyond_its_deadline_is_given_up_and_made_again(each_w
     oracle.check(world)
 
 
-def test_the_shortest_lease_that_settings_allow_still_rescues(each_world):
-    world = each_world
+def test_the_shortest_lease_that_settings_allow_still_rescues(any_world):
+    world = any_world
     short = {"CRONJOB_BEAT_SECONDS": "1", "CRONJOB_LEASE_SECONDS": "3"}
     (killed,) = world.started(1, **short)
     world.plant(path="/hold", run_at=0.5, **PATIENT)

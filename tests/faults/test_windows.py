@@ -101,8 +101,8 @@ LOST_REPLIES = {
 
 
 @pytest.mark.parametrize("place", LOST_REPLIES.values(), ids=LOST_REPLIES)
-def test_a_scheduler_that_lives_on_after_an_error_calls_once_and_records_it(each_world, place):
-    world = each_world
+def test_a_scheduler_that_lives_on_after_an_error_calls_once_and_records_it(any_world, place):
+    world = any_world
     world.plant(run_at=SOON)
     living = world.start(f"{place}=raise", once=True, CRONJOB_SLOTS="1")
     became(world, NOT_STARTED, calls=1)
@@ -133,8 +133,8 @@ def test_a_scheduler_paused_inside_a_transaction_holds_up_the_others_for_seconds
     oracle.check(world)
 
 
-def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(each_world):
-    world = each_world
+def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(any_world):
+    world = any_world
     world.plant(run_at=SOON)
     assert world.start("call.before=exit").wait() == -signal.SIGKILL
     assert world.start("rescue.written=exit").wait() == -signal.SIGKILL
@@ -142,8 +142,8 @@ def test_11_a_rescuer_that_dies_leaves_the_rescue_to_the_next_one(each_world):
     became(world, AGAIN, calls=1)
 
 
-def test_11_two_rescuers_count_a_lost_attempt_once(each_world):
-    world = each_world
+def test_11_two_rescuers_count_a_lost_attempt_once(any_world):
+    world = any_world
     world.plant(30, run_at=SOON)
     assert world.start("call.before=exit", CRONJOB_SLOTS="64").wait() == -signal.SIGKILL
     for _ in range(3):
@@ -153,8 +153,8 @@ def test_11_two_rescuers_count_a_lost_attempt_once(each_world):
     oracle.check(world)
 
 
-def test_16_a_task_disabled_between_being_read_and_moved_on_makes_no_run(each_world):
-    world = each_world
+def test_16_a_task_disabled_between_being_read_and_moved_on_makes_no_run(any_world):
+    world = any_world
     world.plant(run_at=SOON)
     paused = world.start("materialise.read=stop", once=True)
     world.stopped(paused)
