@@ -6,6 +6,8 @@ from itertools import count
 
 from django.db import connection
 
+from cronjob.lib import prepared
+
 
 def listening(asked):
     """For `connection.execute_wrapper`: keeps what is read, and with which values."""
@@ -24,11 +26,12 @@ def explained(sql, given):
     asked = re.sub("%[s%]", lambda m: f"${next(numbers)}" if m[0] == "%s" else "%", sql)
     values = f"({', '.join(['%s'] * len(given))})" if given else ""
     with connection.cursor() as cursor:
-        cursor.execute("DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan")
+        cursor.execute(f"DEALLOCATE ALL; {''.join(f'SET {said};' for said in prepared.SETTINGS)}")
         cursor.cursor.execute(f"PREPARE asked AS {asked}")
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked{values}", given)
         ((found,),) = cursor.fetchall()
-        cursor.execute("RESET plan_cache_mode")
+        for said in prepared.SETTINGS:
+            cursor.execute(f"RESET {said.partition(' ')[0]}")
     return (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
 
 

@@ -18,6 +18,9 @@ from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.backends.utils import CursorWrapper
 
 OFTEN = 2  # what was said so often will be said again
+# A plan that reads a whole table is right for as long as that is empty, and it does not stay so:
+# what is said here has its indexes. Such a plan looks dear, which is no reason to compile it.
+SETTINGS = ("plan_cache_mode = force_generic_plan", "enable_seqscan = off", "jit = off")
 
 
 class Remembering(SQLiteCursorWrapper):
@@ -57,7 +60,8 @@ def connected(*, connection: Any, **_: object) -> None:
     session = connection.connection
     (pid,) = session.execute("SELECT pg_backend_pid()").fetchone()
     if pid == session.info.backend_pid:  # nobody stands in between
-        session.execute("SET plan_cache_mode = force_generic_plan")
+        for said in SETTINGS:
+            session.execute(f"SET {said}")
         session.prepare_threshold = OFTEN
 
 

@@ -19,7 +19,8 @@ def direct():
     yield
     connection.connection.prepare_threshold = None
     with connection.cursor() as cursor:
-        cursor.execute("RESET plan_cache_mode")
+        for said in prepared.SETTINGS:
+            cursor.execute(f"RESET {said.partition(' ')[0]}")
 
 
 def say(number):
