@@ -1,7 +1,6 @@
 """A bounded set of threads that make calls; they know no database."""
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -10,9 +9,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 
-from cronjob.lib import http
+from cronjob.lib import http, processor
 from cronjob.lib.failpoints import failpoint
 from runs import calls
 from runs.calls import Call, Outcome
@@ -47,25 +45,6 @@ class Held:
     size: int = 0  # of its answer, once it is there
 
 
-class Times(NamedTuple):
-    at: float
-    ours: float  # seconds that this process computed
-    idle: float  # seconds that some processor of this machine had nothing to do
-
-
-def times() -> Times:
-    return Times(time.monotonic(), time.process_time(), idle_seconds())
-
-
-def idle_seconds() -> float:
-    """0 where nobody tells."""
-    try:
-        with open("/proc/stat") as file:
-            return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
 class Executor:
     def __init__(self, *, slots: int, client: http.Client, wake: Callable[[], None]) -> None:
         self.slots, self.client, self.wake = slots, client, wake
@@ -77,7 +56,7 @@ class Executor:
         self.lock = threading.Lock()
         self.ending = False
         self.timing: threading.Thread | None = None
-        self.waiting: Times | None = None  # since when calls wait for a thread
+        self.waiting: processor.Times | None = None  # since when calls wait for a thread
         self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
         self.soon = threading.Condition()
         self.numbers = count()
@@ -118,9 +97,9 @@ class Executor:
         if self.queue.empty():
             self.waiting = None
         elif self.waiting is None:
-            self.waiting = times()
+            self.waiting = processor.times()
         elif time.monotonic() - self.waiting.at >= WIDEN_SECONDS:
-            before, self.waiting = self.waiting, times()
+            before, self.waiting = self.waiting, processor.times()
             passed = self.waiting.at - before.at
             busy = (self.waiting.ours - before.ours) / passed
             idle = (self.waiting.idle - before.idle) / passed

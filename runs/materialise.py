@@ -67,10 +67,9 @@ def materialise(
         return Counter()
     failpoint("materialise.read")
     paused = held.tags() if found[0].pauses else set()
-    if paused:
-        found = [one for one in found if is_due(one.task, now) or not held.holds(paused, one.task)]
-    resting = [one.task for one in found if held.holds(paused, one.task)]
-    firing = [one for one in found if not held.holds(paused, one.task)] if resting else found
+    stopped = {one.task.pk for one in found if held.holds(paused, one.task)} if paused else set()
+    firing = [one for one in found if one.task.pk not in stopped]
+    resting = [one.task for one in found if one.task.pk in stopped and is_due(one.task, now)]
     plans = [plan for one in firing if (plan := planned_or_none(one, now=now, ahead=ahead))]
     with transaction.atomic():
         won = advance(plans)
@@ -82,7 +81,7 @@ def materialise(
     if resting:
         pauses.let_go(resting, now)  # a pause may have ended while we looked
     measure(due for due in plans if due[0].pk in won)
-    return Counter(one.task.priority for one in found)
+    return Counter(task.priority for task in (*(one.task for one in firing), *resting))
 
 
 def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Found]:

@@ -124,19 +124,21 @@ class Own:
             counted, observed = dict(self.counted), {s: [*n] for s, n in self.observed.items()}
         for name, (meaning, labels) in COUNTERS.items():
             family = CounterMetricFamily(name, meaning, labels=labels)
-            for series, number in of(name, labels, counted, 0.0):
+            for series, number in series_of(name, labels, counted, 0.0):
                 family.add_metric(series, number)
             yield family
         bounds = [*map(floatToGoString, (*SECONDS, inf))]
         for name, (meaning, labels) in HISTOGRAMS.items():
             histogram = HistogramMetricFamily(name, meaning, labels=labels)
-            for series, numbers in of(name, labels, observed, [0.0] * (len(SECONDS) + 2)):
+            for series, numbers in series_of(name, labels, observed, [0.0] * (len(SECONDS) + 2)):
                 buckets = [*zip(bounds, accumulate(numbers[:-1]), strict=True)]
                 histogram.add_metric(series, buckets, numbers[-1])
             yield histogram
 
 
-def of(name: str, labels: Sequence[str], known: dict[Series, T], nothing: T) -> Iterator[Told[T]]:
+def series_of(
+    name: str, labels: Sequence[str], known: dict[Series, T], nothing: T
+) -> Iterator[Told[T]]:
     """The series of a metric; one without labels is there from the beginning."""
     if not labels and (name,) not in known:
         yield [], nothing

@@ -16,6 +16,7 @@ from tests.conftest import URL
 from tests.faults.world import LONG, SEEDS, World, migrate
 
 TEMPLATE = "faults_template"
+BOTH = ["postgresql", "sqlite"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -69,15 +70,11 @@ def small_world(tmp_path: Path, templates: Path, django_db_blocker: Any) -> Iter
         yield made
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
-def each_world(request: pytest.FixtureRequest) -> World:
-    """On either."""
+def on_either(request: pytest.FixtureRequest) -> World:
     found: World = request.getfixturevalue("small_world" if request.param == "sqlite" else "world")
     return found
 
 
-@pytest.fixture(params=["postgresql", "sqlite"] if LONG else ["postgresql"])
-def any_world(request: pytest.FixtureRequest) -> World:
-    """On either in the long form."""
-    found: World = request.getfixturevalue("small_world" if request.param == "sqlite" else "world")
-    return found
+each_world = pytest.fixture(name="each_world", params=BOTH)(on_either)
+# On either in the long form only: on which it is makes a difference to few.
+any_world = pytest.fixture(name="any_world", params=BOTH if LONG else BOTH[:1])(on_either)

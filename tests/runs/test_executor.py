@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from cronjob.lib import clock, http
+from cronjob.lib import clock, http, processor
 from runs import calls, executor, trigger
 from runs.models import TaskRun
 from tasks.models import Task
@@ -91,8 +91,10 @@ def test_threads_are_added_while_processors_have_nothing_to_do(
     calling, monkeypatch, ours, idle, widens
 ):
     now = time.monotonic()
-    told = iter([executor.Times(now - 10, 1, 1), executor.Times(now, 1 + 10 * ours, 1 + 10 * idle)])
-    monkeypatch.setattr(executor, "times", lambda: next(told))
+    told = iter(
+        [processor.Times(now - 10, 1, 1), processor.Times(now, 1 + 10 * ours, 1 + 10 * idle)]
+    )
+    monkeypatch.setattr(processor, "times", lambda: next(told))
     grown = []
     monkeypatch.setattr(calling, "grow", grown.append)
     calling.widen()
@@ -104,7 +106,7 @@ def test_threads_are_added_while_processors_have_nothing_to_do(
 
 
 def test_a_machine_tells_how_long_its_processors_had_nothing_to_do():
-    assert executor.idle_seconds() > 0
+    assert processor.idle_seconds() > 0
 
 
 def test_threads_that_are_not_needed_any_more_end(target, executors, monkeypatch):
