@@ -206,7 +206,7 @@ def keep(
     AsyncCallback.objects.create(
         task_run=run, task_id=run.task_id, attempt=attempt, received_at=now, status=status,
         reason=shown(ignored, known)[:256],
-        headers=shown_headers(headers, also, known),
+        headers=shown_headers(headers, also, tuple(known)),
         body=shown(body, known, run.task.secret_paths)[:most],
     )  # fmt: skip
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from hashlib import blake2b
 from http.client import responses
+from operator import attrgetter
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 
 from cronjob import __version__
-from cronjob.lib import http, keepable, masking, template
+from cronjob.lib import clock, http, keepable, masking, template
 from cronjob.lib.template import Placeholder, TemplateError
 from runs import retry
 from runs.models import TaskRun
@@ -41,6 +41,8 @@ FROZEN = (
     "secret_headers", "secret_paths",
 )  # fmt: skip
 
+what_is_frozen = attrgetter(*FROZEN)
+
 ASCII = "".join(map(chr, range(32, 127)))
 TRACE_ID = re.compile(r"(?!0+$)[0-9a-f]{32}")
 ORIGIN = re.compile(r"(?i)https?://[^/?#]+")
@@ -54,6 +56,7 @@ CHARSET = re.compile(
     r"""(?i)charset\s*=\s*["']?(utf-?8|utf-(?:16|32)(?:[bl]e)?|us-ascii|iso-8859-(?:1[013-6]?|[2-9])"""
     r"""|windows-125[0-8]|koi8-[ru]|gb(?:k|2312|18030)|big5|euc-(?:jp|kr)|shift_jis)(?![\w.:-])"""
 )
+SPANS = 2**64 - 1
 JSON = json.JSONDecoder(parse_constant=keepable.refuse, parse_int=str, parse_float=str)
 SCHEDULED, TRIGGERED = (Placeholder(name) for name in template.TIMES)
 
@@ -61,7 +64,7 @@ Values = dict[str, object]  # of one attempt, by the names of the template
 Fill = Callable[[Placeholder], str]  # with those
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """One attempt, ready to be made by a thread that knows no database."""
 
@@ -84,7 +87,7 @@ class Call:
     secret_paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outcome:
     """What came of one attempt: everything that settling it needs."""
 
@@ -123,7 +126,7 @@ class Outcome:
 def freeze(task: Task) -> dict[str, Any]:
     """What every attempt of a run asks for, whatever becomes of its task meanwhile."""
     asynchronous = task.exec_type == ExecType.ASYNC
-    return {name: getattr(task, name) for name in FROZEN} | {"asynchronous": asynchronous}
+    return {**dict(zip(FROZEN, what_is_frozen(task), strict=True)), "asynchronous": asynchronous}
 
 
 def new_trace_id() -> str:
@@ -165,14 +168,15 @@ def made(run: TaskRun, frozen: dict[str, Any], *, now: datetime, url: str, token
         "callback_token": token if asynchronous else None,
     }  # fmt: skip
     body, request = request_of(run, frozen, values)
-    also = tuple(name.lower() for name in (*frozen["secret_headers"], *run.task.secret_headers))
-    paths = tuple(dict.fromkeys((*frozen["secret_paths"], *run.task.secret_paths)))
+    task = run.task
+    also = (*map(str.lower, frozen["secret_headers"]), *map(str.lower, task.secret_headers))
+    paths = tuple(dict.fromkeys((*frozen["secret_paths"], *task.secret_paths)))
     known = found_secrets(request, also)
     return Call(
         run_id=run.id, task_id=run.task_id, fence=run.fence, attempt=run.attempt,
         request=request, method=request.method, url=shown(masking.url(request.url), known),
         headers=shown_headers(request.headers, also, known), body=shown(body, known, paths),
-        trace_id=trace_of(run), asynchronous=asynchronous, made_at=now,
+        trace_id=str(values["trace_id"]), asynchronous=asynchronous, made_at=now,
         secrets=known, secret_headers=also, secret_paths=paths,
     )  # fmt: skip
 
@@ -212,28 +216,30 @@ def request_of(run: TaskRun, frozen: dict[str, Any], values: Values) -> tuple[st
 
 def our_headers(run: TaskRun, values: Values, times: dict[str, str]) -> dict[str, str]:
     # The same on every attempt, and on every machine that makes a run of this moment.
-    which = f"run:{run.uuid}"
-    if run.moment is not None:
-        which = f"{run.moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+    uuid = str(run.uuid)
+    which = clock.text(run.moment) or f"run:{uuid}"
     # Every claim has a fence of its own, so every call has a span of its own.
-    span = blake2b(b"%b%d" % (run.uuid.bytes, run.fence), digest_size=8).hexdigest()
+    span = (run.uuid.int + run.fence) & SPANS
     return {
         "Idempotency-Key": f"{run.task.uuid}:{which}",
         "User-Agent": f"Cronjob/{__version__}",
-        "traceparent": f"00-{values['trace_id']}-{span}-01",
+        "traceparent": f"00-{values['trace_id']}-{span:016x}-01",
         "X-Cronjob-Task-Id": str(run.task_id),
         "X-Cronjob-Run-Id": str(run.id),
         "X-Cronjob-Attempt": str(run.attempt),
         "X-Cronjob-Scheduled-At": times["scheduled_time"],
         "X-Cronjob-Triggered-At": times["triggered_at"],
         "X-Cronjob-Reason": str(run.trigger),
-        "X-Ksana-Run-Id": str(run.uuid),
+        "X-Ksana-Run-Id": uuid,
     }
 
 
 def given_headers(sources: Mapping[str, str], fill: Fill) -> dict[str, str]:
     """The task's headers, filled in, over everybody's; without those that are ours to say."""
-    given = {name.lower(): (name, text) for name, text in settings.CRONJOB_DEFAULT_HEADERS.items()}
+    everybodys = settings.CRONJOB_DEFAULT_HEADERS
+    if not (sources or everybodys):
+        return {}
+    given = {name.lower(): (name, text) for name, text in everybodys.items()}
     for name, source in sources.items():
         parts = template.parse(source).parts
         text = "".join(p if isinstance(p, str) else in_header(fill(p), p) for p in parts)

@@ -1,8 +1,7 @@
 """Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -14,18 +13,20 @@ from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
 
 from cronjob.lib import metrics, prepared, wakeup
 from cronjob.lib.failpoints import failpoint
-from cronjob.lib.instances import columns, instances, values
+from cronjob.lib.instances import columns, instances
 from cronjob.lib.rows import compare_and_set
 from runs import calls, held
 from runs.glance import NOT_AHEAD, LowWater
 from runs.models import TaskRun
-from runs.states import FINAL, OCCUPYING, UNPLANNED, Status, Trigger
+from runs.places import Places, needs_place
+from runs.states import FINAL, UNPLANNED, Status, Trigger
 from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
 AGED = 5  # one slot in so many goes by age, whatever the priority, so that all move
 FROM_THE_FIRST = LowWater().ready()
+MILLISECOND = timedelta(milliseconds=1)
 GRACE = timedelta(seconds=10)  # between the deadline of a call and its being given up for lost
 
 # What an attempt needs of its run and task; never the bodies of the attempt before.
@@ -53,16 +54,6 @@ READY = """SELECT {columns}, (SELECT count(*) FROM pauses)
     AND task_runs.id {but}
     ORDER BY task_runs.priority, task_runs.ready_at, task_runs.id LIMIT %s {locks}"""
 LOCKS = "FOR NO KEY UPDATE OF task_runs, tasks SKIP LOCKED"
-# What occupies a place of these tasks.
-UNDER_WAY = """SELECT task_id, slot, trigger, status, NULL, NULL FROM task_runs
-    WHERE task_id {among} AND end_time IS NULL AND (slot IS NOT NULL OR status <> 'SCHEDULED')"""
-# Since when the oldest of these has waited for one, and the oldest that no pause holds; those in
-# the second list are looked at already.
-WAITING = """SELECT task_id, NULL, NULL, NULL, min(due_at),
-    min(CASE WHEN trigger IN ('MANUAL', 'REPLAY') THEN due_at END)
-    FROM task_runs WHERE task_id {among} AND end_time IS NULL AND status = 'SCHEDULED'
-    AND slot IS NULL AND id {but} GROUP BY task_id"""
-PLACED = f"{UNDER_WAY} UNION ALL {WAITING}"
 # Of these tasks, those with runs that wait, as run_parked knows them.
 PARKED = """SELECT DISTINCT task_id FROM task_runs WHERE task_id {among} AND end_time IS NULL
     AND ready_at IS NULL AND deadline_at IS NULL AND callback_deadline IS NULL"""
@@ -149,7 +140,7 @@ def candidates(
     told = connection.ops.adapt_datetimefield_value
     for priority, most in shares:
         if most := min(most, room - len(found)):
-            ready = said(READY, columns=columns(TaskRun, NEEDS), locks=locks)
+            ready = prepared.said(READY, columns=columns(TaskRun, NEEDS), locks=locks)
             times = told(since[priority]), told(now)
             asked: list[Any] = [owner, priority, *times, prepared.ids(found), most]
             with prepared.cursor() as cursor:
@@ -159,95 +150,6 @@ def candidates(
             found.update((run.id, run) for run in instances(TaskRun, NEEDS, oldest))
     runs = sorted(found.values(), key=lambda run: (run.priority, run.ready_at, run.id))
     return runs, pauses
-
-
-def said(sql: str, **parts: str) -> str:
-    return sql.format(among=prepared.among(), but=prepared.among(none=True), **parts)
-
-
-def rows(sql: str, *ids: Iterable[int]) -> list[tuple[Any, ...]]:
-    with prepared.cursor() as cursor:
-        cursor.execute(said(sql), [prepared.ids(some) for some in ids])
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-    return found
-
-
-class Places:
-    """Which slots of some tasks are taken, and which tasks are catching up."""
-
-    def __init__(
-        self,
-        tasks: Iterable[int],
-        *,
-        behind: Sequence[TaskRun] = (),
-        paused: Set[str] = frozenset(),
-    ) -> None:
-        self.taken: dict[int, set[int]] = {task: set() for task in tasks}
-        self.beside = Counter[int]()  # under way without a slot: since when it was PARALLEL
-        self.catching_up: set[int] = set()
-        self.first: dict[int, datetime] = {}  # when the oldest run of a task that waits was due
-        if self.taken:
-            self.look(behind, paused)
-
-    def look(self, behind: Sequence[TaskRun], paused: Set[str]) -> None:
-        """What is under way, and who waits: what became ready later must not overtake it."""
-        lined_up = {run.task_id: run.task for run in behind if queues(run)}
-        if lined_up:
-            found = rows(PLACED, self.taken, lined_up, [run.id for run in behind])
-        else:
-            found = rows(UNDER_WAY, self.taken)
-        for task, slot, trigger, status, *_ in found:
-            if status is not None:
-                self.take(task, slot, trigger, status)
-        waiting = [(row[0], *row[4:]) for row in found if row[3] is None]
-        for task, any_of, asked_for in values(TaskRun, ("task", "due_at", "due_at"), waiting):
-            first = asked_for if held.holds(paused, lined_up[task]) else any_of
-            if first is not None:
-                self.first[task] = first
-
-    def occupy(self, run: TaskRun) -> None:
-        self.take(run.task_id, run.slot, run.trigger, run.status)
-
-    def take(self, task: int, slot: int | None, trigger: str, status: str) -> None:
-        if slot is not None:
-            self.taken.setdefault(task, set()).add(slot)
-        elif status in OCCUPYING:
-            self.beside[task] += 1
-        if trigger == Trigger.CATCH_UP and status in OCCUPYING:
-            self.catching_up.add(task)
-
-    def admits(self, run: TaskRun) -> bool:
-        """Whether it may start beside what is under way; catching up goes one after another."""
-        if queues(run) and run.due_at > self.first.get(run.task_id, run.due_at):
-            return False
-        if run.trigger == Trigger.CATCH_UP and run.task_id in self.catching_up:
-            return False
-        under_way = len(self.taken[run.task_id]) + self.beside[run.task_id]
-        return parallel(run) or under_way < run.task.max_concurrency
-
-    def free_slot(self, run: TaskRun) -> int | None:
-        if parallel(run):
-            return None
-        slots = range(1, run.task.max_concurrency + 1)
-        return next(slot for slot in slots if slot not in self.taken[run.task_id])
-
-
-def parallel(run: TaskRun) -> bool:
-    return run.task.concurrency_policy == ConcurrencyPolicy.PARALLEL
-
-
-def queues(run: TaskRun) -> bool:
-    """Whether it waits for its turn, the oldest of its task first."""
-    policy = run.task.concurrency_policy
-    return needs_place(run) and (
-        policy == ConcurrencyPolicy.QUEUE or run.trigger == Trigger.CATCH_UP
-    )
-
-
-def needs_place(run: TaskRun) -> bool:
-    if run.status != Status.SCHEDULED or run.slot is not None:
-        return False  # it has one
-    return not parallel(run) or run.trigger == Trigger.CATCH_UP
 
 
 def decide_or_end(
@@ -314,7 +216,7 @@ def start(run: TaskRun, *, now: datetime, owner: str) -> None:
         run.template = calls.freeze(run.task)
         run.trace_id = calls.new_trace_id()
     if run.lateness_ms is None:
-        run.lateness_ms = max(0, int((now - run.due_at) / timedelta(milliseconds=1)))
+        run.lateness_ms = max(0, (now - run.due_at) // MILLISECOND)
     run.deadline_at = now + timedelta(seconds=run.template["timeout_seconds"]) + GRACE
     run.status, run.owner, run.start_time = Status.RUNNING, owner, now
     run.attempt += 1
@@ -337,7 +239,7 @@ def unpark(tasks: Iterable[int], now: datetime) -> int:
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
-    tasks = [task for (task,) in rows(PARKED, tasks)]
+    tasks = [task for (task,) in prepared.rows(PARKED, tasks)]
     if not tasks:  # nearly always
         return 0
     waiting = TaskRun.objects.parked().filter(task__in=tasks)

@@ -3,23 +3,42 @@
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from cronjob.lib import http, masking
 from cronjob.lib.masking import MASK
 
-HEADER_MAX = 8192
+NAME_MAX, HEADER_MAX = 256, 8192
 SECRET_LEAST = 6  # anything shorter would be found where it is not meant
 WORDS = re.compile(r"[\s=]([^\s;,=]+=*)(?=[\s;,]|$)")  # abc of "Bearer abc" and "id=abc; x=y"
 
 
-@lru_cache(maxsize=4096)  # the same few names come again and again
-def header(name: str, also: tuple[str, ...]) -> tuple[str, bool, bool]:
-    """As it is kept, whether its value is secret, and whether that is a URL."""
-    return shown(name), is_secret(name, also), name[-8:].lower() == "location"
+NAMES_LENGTH = 1024  # of all names of a message together, up to which they are remembered
 
 
-@lru_cache(maxsize=4096)
+class Names(NamedTuple):
+    """What the names of a message's headers say of their values."""
+
+    secret: tuple[str, ...]
+    leading: tuple[str, ...]  # somewhere: their values are URLs
+    plain: bool  # neither, and each is kept as it is
+
+
+def look_at(values: Mapping[str, str], also: tuple[str, ...]) -> Names:
+    names = tuple(values)
+    short = sum(map(len, names)) <= NAMES_LENGTH
+    return (seen if short else seen.__wrapped__)(names, also)
+
+
+@lru_cache(maxsize=1024)  # the same few names come again and again
+def seen(names: tuple[str, ...], also: tuple[str, ...]) -> Names:
+    secret = tuple(name for name in names if is_secret(name, also))
+    leading = tuple(name for name in names if name[-8:].lower() == "location")
+    as_it_is = all(shown(name[:NAME_MAX]) == name for name in names)
+    return Names(secret, leading, plain=as_it_is and not (secret or leading))
+
+
 def is_secret(name: str, also: tuple[str, ...]) -> bool:
     # Our key tells a moment, and lets nobody in.
     patterns = () if name.lower() == "idempotency-key" else masking.HEADERS
@@ -28,7 +47,7 @@ def is_secret(name: str, also: tuple[str, ...]) -> bool:
 
 def found_secrets(request: http.Request, also: tuple[str, ...]) -> tuple[str, ...]:
     """The secrets of a request, to be known again if they turn up in an answer."""
-    found = [value for name, value in request.headers.items() if is_secret(name, also)]
+    found = [request.headers[name] for name in look_at(request.headers, also).secret]
     found += [word for value in found for word in WORDS.findall(value)]
     if "?" in request.url:
         pairs = re.split("[&#]", request.url.partition("?")[2])
@@ -53,14 +72,17 @@ def shown(text: str, known: Iterable[str] = (), paths: Iterable[str] = ()) -> st
 
 
 def shown_headers(
-    values: Mapping[str, str], also: tuple[str, ...], known: Iterable[str]
+    values: Mapping[str, str], also: tuple[str, ...], known: tuple[str, ...]
 ) -> dict[str, str]:
+    secret, leading, plain = look_at(values, also)
+    together = "".join(values.values())
+    if plain and not known and len(together) <= HEADER_MAX and shown(together) is together:
+        return dict(values)  # nearly always
     told = {}
     for name, value in values.items():
-        kept, secret, leads = header(name[:256], also)
-        text = MASK if secret else shown(masking.url(value) if leads else value, known)
-        kept = shown(name, known)[:256] if known else kept
-        told[kept] = shortened(text, HEADER_MAX)
+        text = shown(masking.url(value) if name in leading else value, known)
+        text = MASK if name in secret else shortened(text, HEADER_MAX)
+        told[shown(name[:NAME_MAX], known)[:NAME_MAX]] = text
     return told
 
 

@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db import transaction
 
 from cronjob.lib import wakeup
-from runs.claim import Places, needs_place, unpark
+from runs.claim import unpark
 from runs.models import TaskRun
+from runs.places import Places, needs_place
 from runs.states import FINAL, Status, Trigger
 from tasks.models import ConcurrencyPolicy, ExecType, Task
 

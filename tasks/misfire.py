@@ -1,8 +1,9 @@
 """What becomes of a backlog: which moments still run, and which are only recorded as missed."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import islice
 
 from tasks.schedule import INSTANT, Schedule
 
@@ -32,7 +33,7 @@ def plan(
     """Judge the moments from `oldest`, which is due, up to now; at most `room` of them can run."""
     newest, following = due(schedule, oldest, now)
     # The oldest is due whatever its schedule says by now: zones change their rules.
-    count = 1 + schedule.count(oldest, newest)
+    count = 1 + (schedule.count(oldest, newest) if newest > oldest else 0)
     late = now - schedule.fires_at(oldest) > grace
     limits = {"FIRE_NOW": 1, "SKIP": 0, "CATCH_UP_LIMITED": catchup_limit}
     wanted = min(count, limits[policy]) if late else count
@@ -41,7 +42,7 @@ def plan(
     if wanted < count:
         last = before(schedule, first, oldest) if first else newest
         missed = Span(oldest, last, count - wanted)
-    some = chain([first], schedule.between(first, newest)) if first else iter(())
+    some = moments(schedule, first, newest)
     runs = list(islice(some, room))
     if len(runs) < wanted:
         full = Span(next(some), newest, wanted - len(runs))
@@ -74,6 +75,14 @@ def first_of(
     if wanted == count:
         return oldest
     return schedule.latest(wanted, after=oldest, until=newest)[0] if wanted else None
+
+
+def moments(schedule: Schedule, first: datetime | None, newest: datetime) -> Iterator[datetime]:
+    """Those that are wanted, one by one."""
+    if first is not None:
+        yield first
+        if first < newest:
+            yield from schedule.between(first, newest)
 
 
 def before(schedule: Schedule, moment: datetime, oldest: datetime) -> datetime:

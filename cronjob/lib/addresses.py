@@ -18,6 +18,11 @@ Address = tuple[int, tuple[str | int | bytes, ...]]  # a family and what `connec
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AS_IT_IS = "!$%&'()*+,/:;=?@[]~"  # what a path and a query may hold; `%` starts an escape already
+# A URL whose path and query go into the request line as they are; nearly all do.
+AS_IT_STANDS = r"A-Za-z0-9!$%&'()*+,/:;=@\[\]_.~-"
+PLAIN = re.compile(
+    rf"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)(/[{AS_IT_STANDS}]*)?(\?[?{AS_IT_STANDS}]*)?"
+)
 
 # Nothing of this is a service somebody would schedule calls to, and some of it hands out secrets.
 ALWAYS_REFUSED: dict[Network, str] = {
@@ -64,8 +69,17 @@ class Place(NamedTuple):
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-@lru_cache(maxsize=1024)  # the same few URLs are called over and over
 def locate(url: str) -> Place:
+    plain = PLAIN.fullmatch(url)
+    if not plain:
+        return taken_apart(url)
+    origin, path, query = plain.groups(default="")
+    scheme, host, port, _ = taken_apart(origin)
+    return Place(scheme, host, port, f"{path or '/'}{query if query != '?' else ''}")
+
+
+@lru_cache(maxsize=1024)  # the same few are called over and over
+def taken_apart(url: str) -> Place:
     try:
         if re.search(r"[\x00-\x1f\x7f\\]", url):
             raise ValueError("a character that no URL has")

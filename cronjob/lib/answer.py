@@ -1,6 +1,7 @@
 """The head of an answer, read by the standard library, or by one pattern where that is the same."""
 
 import re
+from collections.abc import Iterable
 from http import client
 from typing import Any, Self, cast
 
@@ -10,6 +11,7 @@ TEXT = r"[\t -~\x80-\xff]*"
 PLAIN = re.compile(
     rf"HTTP/1\.1 ([2-5]\d\d)(?: ({TEXT}))?\r\n((?:{TOKEN}:{TEXT}\r\n)*)\r\n".encode()
 )
+FRAMING = ("content-length", "transfer-encoding")
 DIGITS = re.compile("[0-9]{1,18}")
 HEADERS_MAX = 100  # the standard library's; the empty line at the end is one
 FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long ago
@@ -18,12 +20,17 @@ FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long
 class Head(list[tuple[str, str]]):
     """Names and values, as the standard library asks for them."""
 
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        super().__init__(pairs)
+        self.known: dict[str, list[str]] = {}
+        for name, value in self:
+            self.known.setdefault(name.lower(), []).append(value)
+
     def items(self) -> Self:
         return self
 
     def get_all(self, name: str, default: Any = None) -> Any:
-        name = name.lower()
-        return [value for other, value in self if other.lower() == name] or default
+        return self.known.get(name.lower(), default)
 
 
 class Answer(client.HTTPResponse):
@@ -52,8 +59,8 @@ class Answer(client.HTTPResponse):
         lines = plain[3].decode("latin-1").split("\r\n")[:-1]
         pairs = (line.partition(":") for line in lines)
         head = Head((name, value.lstrip(" \t")) for name, _, value in pairs)
-        length, chunks = head.get_all("content-length", []), head.get_all("transfer-encoding", [])
-        if len(lines) >= HEADERS_MAX or head.get_all("connection"):
+        length, chunks = (head.known.get(name, []) for name in FRAMING)
+        if len(lines) >= HEADERS_MAX or "connection" in head.known:
             return False
         if chunks:
             if length or len(chunks) > 1 or chunks[0].lower() != "chunked":

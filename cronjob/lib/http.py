@@ -44,6 +44,8 @@ STEP = 65536  # bytes, read at once
 STEP_PACKED = 2048  # of a compressed body, which may be a thousand times as much
 
 FRAMING = ("host", "content-length", "transfer-encoding", "connection")  # ours to say
+PACKED = "gzip, deflate"
+OURS = (*FRAMING, "accept-encoding")
 OF_A_BODY = ("content-type", "content-encoding", "content-language", "content-location")
 METHOD, HEADERS = re.compile(TOKEN), re.compile(rf"(?:{TOKEN}: {TEXT}\r\n)*")
 DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
@@ -53,7 +55,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 BROKEN = (OSError, client.HTTPException, HTTPError, zlib.error, ValueError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     method: str
     url: str
@@ -68,7 +70,7 @@ class Request:
     repeatable: bool = False  # it does no harm if the target gets it twice, see above
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reply:
     """What came of a call. With an error, what had come until then."""
 
@@ -292,7 +294,10 @@ def written(hop: Request, place: Place) -> bytes:
 
 def headers_of(hop: Request, place: Place) -> dict[str, str]:
     """What goes out with it."""
-    chosen = {"accept-encoding": ("Accept-Encoding", "gzip, deflate")}
+    names = {name.lower() for name in hop.headers}
+    if len(names) == len(hop.headers) and names.isdisjoint(OURS):  # nearly always
+        return {"Host": place.peer, "Accept-Encoding": PACKED, **hop.headers}
+    chosen = {"accept-encoding": ("Accept-Encoding", PACKED)}
     chosen |= {name.lower(): (name, value) for name, value in hop.headers.items()}
     headers = {"Host": place.peer}
     headers |= dict([pair for name, pair in chosen.items() if name not in FRAMING])

@@ -25,6 +25,7 @@ Span = tuple["ForeignKey[Any, Any] | None", list[str], slice]
 Read = Callable[[Any], Any]
 
 NOTHING: dict[str, Callable[[], Any]] = {"{}": dict, "[]": list}  # most of what is kept as JSON
+DECODE = json.JSONDecoder().raw_decode  # what a database keeps has nothing before it, nor after
 
 
 def columns(model: type[Model], names: Names) -> str:
@@ -39,18 +40,18 @@ def instances(model: type[M], names: Names, rows: Iterable[Sequence[Any]]) -> li
     all_readers = [reader(field, connection.vendor) for _, field in found]
     readers = [(n, read) for n, read in enumerate(all_readers) if read]
     (_, own, its), *behind = spans(model, names)
-    made = []
+    made, alias = [], connection.alias
     for row in rows:
         values = list(row)
         for n, read in readers:
             if values[n] is not None:
                 values[n] = read(values[n])
-        instance = new(model, dict(zip(own, values[its], strict=True)))
+        instance = new(model, dict(zip(own, values[its], strict=True)), alias)
         for key, attributes, span in behind:
             assert key is not None
             of = dict(zip(attributes, values[span], strict=True))
             of[key.target_field.attname] = instance.__dict__[key.attname]
-            instance._state.fields_cache[key.name] = new(key.related_model, of)
+            instance._state.fields_cache[key.name] = new(key.related_model, of, alias)
         made.append(instance)
     return made
 
@@ -69,19 +70,19 @@ def listed(ids: Iterable[int]) -> str:
     return ", ".join(map(str, ids)) or "NULL"
 
 
-def new(model: type[M], values: dict[str, Any]) -> M:
+def new(model: type[M], values: dict[str, Any], alias: str | None) -> M:
     """As it was stored: nothing is judged, nobody is told."""
     instance = model.__new__(model)
     state = ModelState()
-    state.db, state.adding, state.fields_cache = connection.alias, False, {}
+    state.__dict__ = {"db": alias, "adding": False, "fields_cache": {}}
     instance.__dict__ = {**values, "_state": state}
     return instance
 
 
 def twin(instance: M) -> M:
     """Another one with the same values, to be changed by itself; what is behind it is shared."""
-    other = new(type(instance), instance.__dict__)
-    other._state.fields_cache = dict(instance._state.fields_cache)
+    other = new(type(instance), instance.__dict__, instance._state.db)
+    other._state.fields_cache.update(instance._state.fields_cache)
     return other
 
 
@@ -125,7 +126,7 @@ def reader(field: Field[Any, Any], vendor: str) -> Read | None:
 def loaded(text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    return NOTHING[text]() if text in NOTHING else json.loads(text)
+    return NOTHING[text]() if text in NOTHING else DECODE(text)[0]
 
 
 def in_utc(value: Any) -> datetime:

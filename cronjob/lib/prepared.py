@@ -83,3 +83,16 @@ def ids(some: Iterable[int]) -> str:
     """What `among` takes."""
     opening, closing = "{}" if connection.vendor == "postgresql" else "[]"
     return f"{opening}{','.join(map(str, some))}{closing}"
+
+
+def said(sql: str, **parts: str) -> str:
+    """The statement, with what stands in its braces: {among} and {but} are for `ids`."""
+    return sql.format(among=among(), but=among(none=True), **parts)
+
+
+def rows(sql: str, *some: Iterable[int]) -> list[tuple[Any, ...]]:
+    """What a statement finds whose values are `ids`, all of them."""
+    with cursor() as asked:
+        asked.execute(said(sql), [ids(each) for each in some])
+        found: list[tuple[Any, ...]] = asked.fetchall()
+    return found

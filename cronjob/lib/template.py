@@ -143,13 +143,18 @@ def _told(time: datetime, *, date: str | None, zone: ZoneInfo) -> str:
     if time.utcoffset() is None or not 1 < time.year < 9999:
         raise TemplateError("A time to fill in has no time zone, or is at the calendar's edge.")
     if date is None:
-        spec = "milliseconds" if time.microsecond else "seconds"
-        return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=spec) + "Z"
+        return _in_utc(time.astimezone(UTC))
     writer = DateFormat(time.astimezone(zone))
     # Django forgets the zone, and with it the offset, in the hour a clock change repeats.
     writer.timezone = zone
     with override(None):  # English, whatever language the request being served is in
         return writer.format(date)
+
+
+@lru_cache(maxsize=256)  # many runs are due at the same moment
+def _in_utc(time: datetime) -> str:
+    spec = "milliseconds" if time.microsecond else "seconds"
+    return time.isoformat(timespec=spec).removesuffix("+00:00") + "Z"
 
 
 def _error(what: str, *, at: int) -> TemplateError:

@@ -3,6 +3,8 @@
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cronjob.lib import addresses, http
 from cronjob.lib.addresses import Guard, Place, Refused, locate
@@ -49,6 +51,22 @@ def refused(address, *, host="", allow=(), deny=()):
 )
 def test_a_url_is_taken_apart(url, place):
     assert locate(url) == place
+
+
+PIECES = r"""http:// https:// HTTP:// svc Svc.internal :80 : :0 / a .. ? # &b=c %20 % ; @ [1] [::1]
+\ ü b'(c) ~_-!$*+,="""
+pieces = st.sampled_from([*PIECES.split(), " ", "\t"])
+
+
+@given(st.lists(pieces, max_size=8).map("".join) | st.from_regex(addresses.PLAIN, fullmatch=True))
+def test_a_plain_url_leads_where_it_leads_when_it_is_taken_apart(url):
+    found = []
+    for read in (locate, addresses.taken_apart):
+        try:
+            found.append(read(url))
+        except Refused as why:
+            found.append(str(why))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

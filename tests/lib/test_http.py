@@ -280,7 +280,7 @@ def test_exactly_as_much_as_asked_for_is_whole(client, target, path):
 def test_a_call_that_fails_in_an_unforeseen_way_is_an_error_and_logged(client, caplog):
     with caplog.at_level(logging.ERROR):
         reply = client.send(request("http://127.0.0.1/", headers=None))
-    assert (reply.kind, reply.message) == ("connect", "an error of our own: AttributeError")
+    assert (reply.kind, reply.message) == ("connect", "an error of our own: TypeError")
     assert "unforeseen" in caplog.text
 
 
