@@ -98,9 +98,7 @@ def dial_one(address: Address, seconds: float, line: Line) -> socket.socket:
         if error == EINPROGRESS:
             # Held only once it is under way: before that, a shutdown would go unnoticed.
             with line.holding(sock):
-                poll = select.poll()
-                poll.register(sock, select.POLLOUT)
-                if not poll.poll(ceil(seconds * 1000)):
+                if not poll_for(sock, select.POLLOUT).poll(ceil(seconds * 1000)):
                     raise TimeoutError
             error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
@@ -115,7 +113,10 @@ class Stream(io.RawIOBase):
     """The bytes of a connection. Each read or write waits for what is left of the whole call."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
+        # The waiting is ours: the socket's own asks the system before each word, and once more.
+        sock.setblocking(False)
+        self.sock, self.encrypted = sock, isinstance(sock, ssl.SSLSocket)
+        self.polls = {event: poll_for(sock, event) for event in (select.POLLIN, select.POLLOUT)}
         self.restart(deadline=None)
 
     def restart(self, *, deadline: float | None) -> None:
@@ -125,18 +126,30 @@ class Stream(io.RawIOBase):
         self.first_byte_at: float | None = None
         self.ended = False
 
-    def wait(self) -> None:
-        self.sock.settimeout(0 if self.deadline is None else left(self.deadline))
+    def ready(self, event: int) -> bool:
+        """Wait until it is; without a deadline, say whether it is."""
+        if self.deadline is None:
+            return bool(self.polls[event].poll(0))
+        while not self.polls[event].poll(left(self.deadline) * 1000):
+            pass
+        return True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
-        self.wait()
-        try:
-            count = self.sock.recv_into(buffer)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return None
+        # Nothing is there yet, most often; of what is encrypted some may have been read before.
+        event = 0 if self.encrypted else select.POLLIN
+        while True:
+            if event and not self.ready(event):
+                return None
+            try:
+                count = self.sock.recv_into(buffer)
+                break
+            except (BlockingIOError, ssl.SSLWantReadError):
+                event = select.POLLIN
+            except ssl.SSLWantWriteError:
+                event = select.POLLOUT
         if not count:
             self.ended = True
         elif self.first_byte_at is None:
@@ -148,15 +161,29 @@ class Stream(io.RawIOBase):
         rest = memoryview(data)
         try:
             while rest:
-                self.wait()
-                count = self.sock.send(rest)
-                self.written += count
-                rest = rest[count:]
+                self.send_some(rest)
+                rest = memoryview(data)[self.written :]
         except ConnectionError:
             if not self.written:
                 raise
             return False  # it may have said why before it hung up, such as 413
         return True
+
+    def send_some(self, rest: memoryview) -> None:
+        if self.deadline is not None:
+            left(self.deadline)
+        try:
+            self.written += self.sock.send(rest)
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            self.ready(select.POLLOUT)
+        except ssl.SSLWantReadError:
+            self.ready(select.POLLIN)
+
+
+def poll_for(sock: socket.socket, event: int) -> "select.poll":
+    poll = select.poll()
+    poll.register(sock, event)
+    return poll
 
 
 class Wire(io.BufferedReader):

@@ -1,5 +1,6 @@
 """A call ends by its deadline, or as soon as it is cut, whatever it is waiting for."""
 
+import json
 import socket
 import tempfile
 from contextlib import ExitStack
@@ -303,6 +304,16 @@ def test_cutting_one_call_at_any_moment_harms_no_other(client, target):
 
 
 # --- TLS
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_more_than_a_socket_holds_goes_there_and_back(client, target, secure, scheme):
+    body, most = b"0123456789abcdef" * 2**19, 32 * 2**20
+    url = target.url("/echo") if scheme == "http" else f"https://127.0.0.1:{secure}/echo"
+    for _ in range(2):
+        reply = client.send(request(url, "POST", body=body, bytes_max=most))
+        assert json.loads(reply.body)["body"] == body.decode()
+    assert target.connections == 1
 
 
 def test_a_trusted_certificate_is_enough_and_its_connection_is_kept(client, target, secure):
