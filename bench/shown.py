@@ -28,7 +28,10 @@ django.setup()
 from datetime import timedelta
 from django.db import connection
 from cronjob.lib import clock
+from runs.glance import BEGINNING
+from runs.materialise import due
 from tasks.models import Task
+from tests import plans
 from tests.factories import make_tasks
 now = clock.now()
 for part in range(10):  # a statement of PostgreSQL may take five seconds
@@ -37,11 +40,13 @@ Task.objects.filter(pk__in=list(Task.objects.values_list("pk", flat=True)[:50]))
     next_run_at=now)
 with connection.cursor() as cursor:
     cursor.execute("ANALYZE")
-due = Task.objects.due(now + timedelta(seconds=1))[:200]
-print("PLAN", " ".join(due.only("id", "next_run_at", "version").explain().split()))
+asked = []
+with connection.execute_wrapper(plans.listening(asked)):
+    due(now + timedelta(seconds=1), since=BEGINNING, most=200)
+print("PLAN", *plans.indexes(*asked[0]))
 begun = time.perf_counter()
 for _ in range(100):
-    found = list(due.values_list("id", "next_run_at", "version").all())
+    found = due(now + timedelta(seconds=1), since=BEGINNING, most=200)
 print("COST", len(found), round((time.perf_counter() - begun) * 10, 2))
 """
 

@@ -40,10 +40,6 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
         """Nothing of these is under way: they can be taken back without anybody noticing."""
         return self.filter(status__in=WAITING, end_time=None)  # as run_open_of_task knows them
 
-    def ready(self, now: datetime) -> "TaskRunQuerySet":
-        """Waiting runs whose time has come, the most urgent and then the oldest first."""
-        return self.filter(ready_at__lte=now).order_by("priority", "ready_at", "id")
-
     def parked(self) -> "TaskRunQuerySet":
         """What waits for a slot of its task, or for a pause to end: as run_parked knows it."""
         return self.filter(end_time=None, ready_at=None, deadline_at=None, callback_deadline=None)
@@ -201,7 +197,7 @@ class TaskRun(models.Model):
         # Conditions ask whether a column is null, never which status a run has: a status comes as
         # a parameter, and that proves nothing to the planner of SQLite.
         indexes = (
-            # TaskRunQuerySet.ready(): what the claim polls, first tries and retries alike
+            # what the claim polls, first tries and retries alike
             Index(
                 fields=("priority", "ready_at", "id"),
                 condition=Q(ready_at__isnull=False),

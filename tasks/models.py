@@ -119,11 +119,6 @@ class TaskQuerySet(models.QuerySet["Task"]):
     def live(self) -> "TaskQuerySet":
         return self.filter(deleted=False)
 
-    def due(self, now: datetime) -> "TaskQuerySet":
-        """Tasks with a moment that has come, the oldest first."""
-        firing = self.filter(status=TaskStatus.ENABLED, deleted=False)
-        return firing.filter(next_run_at__lte=now).order_by("next_run_at", "id")
-
     def tagged(self, tag: str) -> "TaskQuerySet":
         if connection.features.supports_json_field_contains:
             return self.filter(tags__contains=[tag])
@@ -251,7 +246,7 @@ class Task(models.Model):
             ),
         )
         indexes = (
-            # TaskQuerySet.due(): the poll of every scheduler, one range scan at any size
+            # the poll of every scheduler, one range scan at any size
             Index(
                 fields=("next_run_at", "id"),
                 condition=Q(status="ENABLED", deleted=False, next_run_at__isnull=False),

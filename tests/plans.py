@@ -39,3 +39,16 @@ def nodes(plan):
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)
+
+
+def indexes(sql, given):
+    """Of which indexes a statement reads; there must be no other way, and nothing to sort."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", given)
+            steps = [row[3] for row in cursor.fetchall()]
+        assert not [s for s in steps if "TEMP B-TREE" in s or s.startswith("SCAN tasks")], steps
+        return {found[1] for found in re.finditer(r"USING (?:COVERING )?INDEX (\w+)", str(steps))}
+    looked = [*nodes(explained(sql, given))]
+    assert not {"Seq Scan", "Sort"} & {node["Node Type"] for node in looked}, looked
+    return {node["Index Name"] for node in looked if "Index Name" in node}

@@ -19,6 +19,7 @@ from django.utils.translation import override
 TIMES = ("scheduled_time", "triggered_at")
 _TEXTS = ("attempt", "trace_id", "callback_url", "callback_token")
 NAMES = ("run_id", "task_id", "task_name", *TIMES, *_TEXTS)
+NONE: frozenset[str] = frozenset()
 CACHED_LENGTH = 64 * 1024
 FORMAT_LENGTH = 100  # because every letter of a format is a call when rendering
 
@@ -76,7 +77,9 @@ class Template:
 
 
 def parse(source: str) -> Template:
-    """Read a template; short ones are remembered."""
+    """Read a template; short ones are remembered, and those without placeholders need not be."""
+    if "{{" not in source:
+        return Template(parts=(source,) if source else (), names=NONE)
     return (_read if len(source) <= CACHED_LENGTH else _read.__wrapped__)(source)
 
 

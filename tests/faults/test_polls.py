@@ -82,12 +82,8 @@ def test_the_poll_of_due_tasks_looks_at_what_is_due(db):
     with connection.execute_wrapper(plans.listening(asked)):
         assert len(due(NOON, since=BEGINNING, most=200)) == 1
     ((sql, given),) = asked
+    assert "task_due" in plans.indexes(sql, given)
     if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", given)
-            steps = [row[3] for row in cursor.fetchall()]
-        assert [step for step in steps if "tasks USING INDEX task_due" in step], steps
-        assert not [step for step in steps if "TEMP B-TREE" in step], steps
         return
     looked = [n for n in plans.nodes(plans.explained(sql, given)) if "Index Name" in n]
     (found,) = [node for node in looked if node["Index Name"] == "task_due"]

@@ -4,11 +4,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from runs.claim import claim
 from runs.models import TaskRun
 from runs.rescue import expire
 from runs.states import FINAL, Status
-from tests import marks
+from tasks.models import Priority
+from tests import marks, plans
 from tests.factories import MINUTE, NOON, copy, make_run, make_task
+from tests.runs.engine import registered
 
 pytestmark = marks.both
 DONE, OPEN = 20_000, 40
@@ -34,9 +37,12 @@ def history(db):
 
 
 def test_what_is_ready_is_one_range_of_an_index(history):
-    poll = TaskRun.objects.ready(NOON).filter(priority=2)
-    plan = poll[:200].explain()
-    assert "run_ready" in plan
+    registered("a")
+    asked = []
+    with connection.execute_wrapper(plans.listening(asked)):
+        assert claim(NOON + 60 * MINUTE, owner="a", room=OPEN, priorities=[Priority.NORMAL]).moved
+    sql, given = next(one for one in asked if "ready_at IS NOT NULL" in one[0])
+    assert "run_ready" in plans.indexes(sql, given)
 
 
 @pytest.mark.parametrize(

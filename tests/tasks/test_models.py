@@ -9,7 +9,7 @@ from django.db.models.deletion import ProtectedError
 
 from tasks.models import Task
 from tests import marks
-from tests.factories import MINUTE, NOON, SECOND, make_run, make_task, make_tasks
+from tests.factories import NOON, SECOND, make_run, make_task
 
 pytestmark = marks.both
 
@@ -140,41 +140,11 @@ def test_a_text_too_long_for_its_column_is_refused_and_not_cut():
     refused(DataError, target_url="http://" + "x" * 2048)
 
 
-# --- which tasks are due --------------------------------------------------------------------
+# --- which tasks are found ------------------------------------------------------------------
 
 
 def names(tasks):
     return [task.name for task in tasks]
-
-
-def test_due_tasks_come_the_oldest_first_and_then_as_they_were_made():
-    for name, late in (("c", 0), ("a", 2), ("d", 0), ("b", 1)):
-        make_task(name=name, next_run_at=NOON - late * MINUTE)
-    assert names(Task.objects.due(NOON)) == ["a", "b", "c", "d"]
-    assert Task.objects.due(NOON).query.order_by == ("next_run_at", "id")  # ties are no chance
-
-
-def test_a_task_is_due_from_its_very_moment():
-    make_task(name="now", next_run_at=NOON)
-    make_task(name="next", next_run_at=NOON + timedelta(microseconds=1))
-    assert names(Task.objects.due(NOON)) == ["now"]
-    assert names(Task.objects.due(NOON - timedelta(microseconds=1))) == []
-
-
-def test_the_jitter_of_a_task_counts_and_not_its_moment():
-    make_task(name="later", next_moment=NOON, next_run_at=NOON + MINUTE)
-    assert names(Task.objects.due(NOON)) == []
-    assert names(Task.objects.due(NOON + MINUTE)) == ["later"]
-
-
-def test_what_is_disabled_deleted_or_has_no_next_run_is_never_due():
-    make_task(name="due", next_run_at=NOON)
-    make_task(status="DISABLED", next_run_at=NOON)
-    make_task(deleted=True, next_run_at=NOON)
-    make_task(schedule_kind="MANUAL")
-    make_task(run_at=NOON, ended=True)
-    make_task(next_run_at=None, next_moment=NOON)
-    assert names(Task.objects.due(NOON + DAY)) == ["due"]
 
 
 def test_live_tasks_are_those_that_are_not_deleted():
@@ -208,35 +178,3 @@ def test_tasks_are_found_by_a_whole_tag(tag, found):
     make_task(name="d", tags=["1", "true"])
     make_task(name="e", tags=[])
     assert names(Task.objects.tagged(tag).order_by("name")) == found
-
-
-# --- among very many ------------------------------------------------------------------------
-
-
-def make_very_many():
-    """100,000 tasks: a few due at noon, the others on the next day, some of them disabled."""
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL statement_timeout = 0")  # for making them
-        make_tasks(100_000, next_run_at=NOON + DAY)
-        oldest = Task.objects.order_by("id").values_list("id", flat=True)
-        Task.objects.filter(pk__in=list(oldest[:300])).update(next_run_at=NOON)
-        Task.objects.filter(pk__in=list(oldest[300:500])).update(status="DISABLED")
-        cursor.execute("ANALYZE tasks")
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL statement_timeout = '5s'")
-
-
-def test_the_poll_is_one_range_of_one_index_among_100_000_tasks():
-    make_very_many()
-    assert Task.objects.count() == 100_001
-    for now, due in ((NOON - SECOND, 0), (NOON, 300), (NOON + DAY, 99_801)):
-        polled = Task.objects.due(now)
-        next_one = polled.values_list("next_run_at")
-        for plan in (polled[:200].explain(), next_one[:1].explain()):
-            assert "task_due" in plan, plan
-            for detour in ("Seq Scan", "SCAN tasks", "Sort", "TEMP B-TREE"):
-                assert detour not in plan, plan
-        assert polled.count() == due
-        assert len(polled[:200]) == min(due, 200)
-        assert next_one.first() == ((NOON,) if due else None)
