@@ -242,7 +242,7 @@ def replay_one(run: TaskRun, dry: bool, *, reason: str) -> bulk.Done:
         if run.status not in FINAL:
             raise trigger.NotPossible(f"The run is {run.status}; it is not over.")
         if dry:
-            trigger.try_out(run.task, Trigger.REPLAY)
+            trigger.try_out(run.task, Trigger.REPLAY, force_async=run.force_async)
         made = None if dry else trigger.replay(run, now=clock.now()).pk
     return bulk.CHANGED, "", made
 

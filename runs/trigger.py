@@ -19,6 +19,7 @@ from tasks.models import ConcurrencyPolicy, ExecType, Task
 logger = logging.getLogger(__name__)
 
 KEY_KEPT = timedelta(hours=24)
+NO_WAY_BACK = "CRONJOB_BASE_URL is not set, so no callback would find its way."
 NEEDED = (
     "name", "deleted", "priority", "retry_policy", "max_concurrency", "concurrency_policy",
 )  # fmt: skip
@@ -45,7 +46,7 @@ def trigger(
     if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
         raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
     if force_async and not settings.CRONJOB_BASE_URL:
-        raise ValueError("CRONJOB_BASE_URL is not set, so no callback would find its way.")
+        raise ValueError(NO_WAY_BACK)
     run = TaskRun(
         trigger=Trigger.MANUAL, scheduled_time=now,
         override_body=override_body, force_async=force_async,
@@ -61,6 +62,8 @@ def replay(
     """The task as it is now, for the time that the old run was for."""
     if old.status not in FINAL:
         raise NotPossible(f"The run is {old.status}; only a run that is over can be replayed.")
+    if old.force_async and not settings.CRONJOB_BASE_URL:
+        raise NotPossible(NO_WAY_BACK)
     run = TaskRun(
         trigger=Trigger.REPLAY, scheduled_time=old.scheduled_time, force_async=old.force_async,
         override_body=old.override_body if override_body is None else override_body,
@@ -100,10 +103,12 @@ def slot_for(run: TaskRun) -> int | None:
     return places.free_slot(run)
 
 
-def try_out(task: Task, kind: Trigger) -> None:
+def try_out(task: Task, kind: Trigger, *, force_async: bool = False) -> None:
     """Refuse what asking for a run would be refused; nothing is made."""
     if task.deleted:
         raise NotPossible("The task was deleted.")
+    if force_async and not settings.CRONJOB_BASE_URL:
+        raise NotPossible(NO_WAY_BACK)
     slot_for(TaskRun(task=task, trigger=kind))
 
 

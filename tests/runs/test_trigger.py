@@ -76,6 +76,20 @@ def test_nothing_is_forced_to_call_back_that_would_not_know_where(settings):
     assert trigger.trigger(task, now=NOON).pk
 
 
+@pytest.mark.parametrize("dry", [True, False])
+def test_nothing_is_replayed_to_call_back_that_would_not_know_where(settings, dry):
+    settings.CRONJOB_BASE_URL = ""
+    old = make_run(status="FAILED", force_async=True)
+    api = make_api("operate")
+    answer = api.post(f"runs/{old.pk}/replay")
+    assert (answer.status_code, answer.json()["code"]) == (409, "INVALID_STATE")
+    assert "CRONJOB_BASE_URL" in answer.json()["message"]
+    body = {"action": "replay", "filter": {"status": "FAILED"}, "dry_run": dry}
+    told = api.post("runs/bulk", body).json()
+    assert "CRONJOB_BASE_URL" in str(told["results"])
+    assert TaskRun.objects.count() == 1
+
+
 def test_a_replay_is_for_the_time_of_the_old_run_by_the_task_as_it_is_now():
     old = make_run(status="FAILED", override_body="old", moment=NOON - MINUTE)
     run = fresh(trigger.replay(old, now=NOON))
