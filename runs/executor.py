@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
 
-from cronjob.lib import http, processor
+from cronjob.lib import http, metrics, processor
 from cronjob.lib.failpoints import failpoint
 from runs import calls
 from runs.calls import Call, Outcome
@@ -41,6 +41,7 @@ class Held:
     run: TaskRun
     call: Call
     line: http.Line = field(default_factory=http.Line)
+    due: float = 0.0  # by the monotonic clock
     started: bool = False
     size: int = 0  # of its answer, once it is there
 
@@ -69,7 +70,8 @@ class Executor:
 
     def submit(self, run: TaskRun, call: Call, *, wait: float = 0.0) -> None:
         """It is made as soon as a thread has time for it, but not before so many seconds."""
-        self.held[call.run_id, call.fence] = held = Held(run, call)
+        due = time.monotonic() + max(0.0, wait)
+        self.held[call.run_id, call.fence] = held = Held(run, call, due=due)
         if len(self.threads) < min(FEW, len(self.held)):
             self.grow(1)
         if wait <= 0:
@@ -79,7 +81,7 @@ class Executor:
             if not self.timing:
                 self.timing = threading.Thread(target=self.let_go, name="early", daemon=True)
                 self.timing.start()
-            heappush(self.early, (time.monotonic() + wait, next(self.numbers), held))
+            heappush(self.early, (due, next(self.numbers), held))
             self.soon.notify()
 
     def let_go(self) -> None:
@@ -132,6 +134,7 @@ class Executor:
 
     def call(self, held: Held) -> None:
         request = held.call.request
+        metrics.observe("cronjob_executor_wait_seconds", time.monotonic() - held.due)
         try:
             failpoint("call.before")
             reply = self.client.send(request, held.line) if request else None

@@ -63,6 +63,7 @@ def test_it_tells_what_it_did_under_the_names_of_the_table(world, port):
         ("cronjob_http_request_total", "503", "GET"): 2,
         ("cronjob_run_duration_seconds_count", str(good.pk)): 1,
         ("cronjob_run_lateness_seconds_count",): 2,
+        ("cronjob_executor_wait_seconds_count",): 3,
         ("cronjob_executor_slots",): 7,
         ("cronjob_executor_in_flight",): 0,
     }

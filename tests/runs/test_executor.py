@@ -67,6 +67,22 @@ def test_a_call_claimed_early_waits_for_its_moment(target, calling):
     calling.end(patience=PATIENCE)
 
 
+def test_it_is_told_how_long_a_call_waits_for_a_thread(target, calling, monkeypatch):
+    told = []
+    monkeypatch.setattr(executor.metrics, "observe", lambda *what: told.append(what))
+    with monkeypatch.context() as nobody_calls:
+        nobody_calls.setattr(calling, "grow", lambda number: None)
+        calling.submit(*attempt(target, id=1, fence=1))
+    (held,) = calling.held.values()
+    held.due -= 100
+    calling.grow(1)
+    target.wait_for(1)
+    ((name, seconds),) = told
+    assert name == "cronjob_executor_wait_seconds"
+    assert 100 <= seconds < 600
+    calling.end(patience=PATIENCE)
+
+
 def test_a_call_that_waits_for_its_moment_can_be_taken_back(target, calling):
     for n in range(executor.FEW):
         calling.submit(*attempt(target, id=n, fence=1), wait=3600)
