@@ -30,6 +30,7 @@ from django.db.models import (
 
 from cronjob.lib import prepared
 
+NOTHING: dict[type, str] = {dict: "{}", list: "[]"}  # most of what is kept as JSON
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
 Same = tuple[bool, ...]
@@ -163,7 +164,7 @@ def keeper(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
     """What makes of a value what the database keeps; None if that is the same."""
     match field.target_field if isinstance(field, ForeignKey) else field:
         case JSONField():
-            return json.dumps
+            return as_json
         case CharField() | TextField():
             return str.__str__  # of a member of an enumeration, its value
         case DateTimeField():
@@ -173,10 +174,19 @@ def keeper(field: Field[Any, Any]) -> Callable[[Any], Any] | None:
     return partial(field.get_db_prep_save, connection=connection)
 
 
+def as_json(value: Any) -> str:
+    nothing = None if value else NOTHING.get(type(value))
+    return nothing or json.dumps(value)
+
+
 def as_text(at: datetime) -> str:
     """As Django keeps a time in SQLite, without its detours: many times for each run."""
-    told = (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(" ")
-    return told[: -len("+00:00")]
+    return told(at if at.tzinfo is UTC else at.astimezone(UTC))
+
+
+@lru_cache(maxsize=256)  # a batch has few times
+def told(at: datetime) -> str:
+    return at.isoformat(" ").removesuffix("+00:00")
 
 
 @lru_cache
