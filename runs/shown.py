@@ -82,7 +82,7 @@ def shown_headers(
     for name, value in values.items():
         text = shown(masking.url(value) if name in leading else value, known)
         text = MASK if name in secret else shortened(text, HEADER_MAX)
-        told[shown(name[:NAME_MAX], known)[:NAME_MAX]] = text
+        told[shown(name, known)[:NAME_MAX]] = text
     return told
 
 

@@ -25,7 +25,7 @@ Span = tuple["ForeignKey[Any, Any] | None", list[str], slice]
 Read = Callable[[Any], Any]
 
 NOTHING: dict[str, Callable[[], Any]] = {"{}": dict, "[]": list}  # most of what is kept as JSON
-DECODE = json.JSONDecoder().raw_decode  # what a database keeps has nothing before it, nor after
+DECODE = json.JSONDecoder().raw_decode  # without a look at what comes before and after
 
 
 def columns(model: type[Model], names: Names) -> str:
@@ -126,7 +126,9 @@ def reader(field: Field[Any, Any], vendor: str) -> Read | None:
 def loaded(text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    return NOTHING[text]() if text in NOTHING else DECODE(text)[0]
+    if text in NOTHING:
+        return NOTHING[text]()
+    return DECODE(text)[0] if text.startswith(("{", "[")) else json.loads(text)
 
 
 def in_utc(value: Any) -> datetime:

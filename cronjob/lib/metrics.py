@@ -46,7 +46,10 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("task_id",),
     ),
     "cronjob_run_lateness_seconds": ("From the planned time to the first attempt.", ()),
-    "cronjob_executor_wait_seconds": ("From an attempt being taken to its call.", ()),
+    "cronjob_executor_wait_seconds": (
+        "For so long an attempt that was taken, and is due, waits for a thread.",
+        (),
+    ),
     "cronjob_scheduler_scan_latency": ("Seconds that a look for what is due took.", ()),
     "cronjob_scheduler_claim_seconds": ("Seconds that taking a batch of runs took.", ()),
 }

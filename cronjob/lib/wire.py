@@ -141,6 +141,8 @@ class Stream(io.RawIOBase):
         # Nothing is there yet, most often; of what is encrypted some may have been read before.
         event = 0 if self.encrypted else select.POLLIN
         while True:
+            if self.deadline is not None:
+                left(self.deadline)  # also of a sender for whom nobody ever has to wait
             if event and not self.ready(event):
                 return None
             try:

@@ -1,11 +1,12 @@
 """A call ends by its deadline, or as soon as it is cut, whatever it is waiting for."""
 
+import gzip
 import json
 import socket
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from time import monotonic
 
 import pytest
@@ -108,6 +109,36 @@ def test_chunks_that_drip_are_given_up(client):
 
     with Peer(serve) as peer:
         assert_in_time(client.send(limited(peer.url)))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(
+    ("head", "endless"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000),
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 2000),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"hi", mtime=0),
+            bytes(1 << 16),
+        ),
+    ],
+)
+def test_what_never_ends_and_never_pauses_is_given_up(client, trusted, tls, head, endless):
+    def serve(sock):
+        read_head(sock)
+        sock.sendall(head)
+        with suppress(OSError):
+            while True:
+                sock.sendall(endless)
+
+    line = http.Line()
+    over = Timer(PATIENCE, line.cut)
+    over.start()
+    with Peer(serve, certificate=trusted if tls else None) as peer:
+        reply = client.send(limited(peer.url), line)
+    over.cancel()
+    assert not reply.cut
+    assert_in_time(reply)
 
 
 def test_a_request_nobody_reads_is_given_up(client):
@@ -308,7 +339,7 @@ def test_cutting_one_call_at_any_moment_harms_no_other(client, target):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_more_than_a_socket_holds_goes_there_and_back(client, target, secure, scheme):
-    body, most = b"0123456789abcdef" * 2**19, 32 * 2**20
+    body, most = b"".join(b"%08d" % n for n in range(2**20)), 32 * 2**20
     url = target.url("/echo") if scheme == "http" else f"https://127.0.0.1:{secure}/echo"
     for _ in range(2):
         reply = client.send(request(url, "POST", body=body, bytes_max=most))

@@ -22,7 +22,10 @@ def names(now):
 def test_due_tasks_come_the_oldest_first_and_then_as_they_were_made():
     for name, late in (("c", 0), ("a", 2), ("d", 0), ("b", 1)):
         make_task(name=name, next_run_at=NOON - late * MINUTE)
-    assert names(NOON) == ["a", "b", "c", "d"]
+    asked = []
+    with connection.execute_wrapper(plans.listening(asked)):
+        assert names(NOON) == ["a", "b", "c", "d"]
+    assert "ORDER BY next_run_at, id LIMIT" in asked[0][0]  # ties are no chance
 
 
 def test_a_task_is_due_from_its_very_moment():
