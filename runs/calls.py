@@ -64,6 +64,7 @@ Values = dict[str, object]  # of one attempt, by the names of the template
 Fill = Callable[[Placeholder], str]  # with those
 
 
+# Not frozen, neither these nor those of `http`: four are made for each run, and take longer so.
 @dataclass(slots=True, kw_only=True)
 class Call:
     """One attempt, ready to be made by a thread that knows no database."""

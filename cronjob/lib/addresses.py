@@ -19,10 +19,8 @@ Address = tuple[int, tuple[str | int | bytes, ...]]  # a family and what `connec
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AS_IT_IS = "!$%&'()*+,/:;=?@[]~"  # what a path and a query may hold; `%` starts an escape already
 # A URL whose path and query go into the request line as they are; nearly all do.
-AS_IT_STANDS = r"A-Za-z0-9!$%&'()*+,/:;=@\[\]_.~-"
-PLAIN = re.compile(
-    rf"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)(/[{AS_IT_STANDS}]*)?(\?[?{AS_IT_STANDS}]*)?"
-)
+KEPT = rf"A-Za-z0-9_.{re.escape(AS_IT_IS.replace('?', ''))}-"
+PLAIN = re.compile(rf"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)(/[{KEPT}]*)?(\?[?{KEPT}]*)?")
 
 # Nothing of this is a service somebody would schedule calls to, and some of it hands out secrets.
 ALWAYS_REFUSED: dict[Network, str] = {
