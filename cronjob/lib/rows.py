@@ -31,6 +31,8 @@ from django.db.models import (
 from cronjob.lib import prepared
 
 NOTHING: dict[type, str] = {dict: "{}", list: "[]"}  # most of what is kept as JSON
+# Few rows have this and that in common by chance: each time another statement, to be planned anew.
+MANY = 16
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
 Same = tuple[bool, ...]
@@ -82,7 +84,8 @@ def fields_of(model: type[Model], names: Names) -> tuple[Field[Any, Any], ...]:
 def parted(model: type[Model], names: Names, rows: Sequence[Row]) -> tuple[Same, list[str | None]]:
     """Which columns are the same in all rows, and all values: these, and then the rows."""
     fields, first, columns = fields_of(model, names), rows[0], [*zip(*rows, strict=True)]
-    same = (False, *(shared(fields[n], columns[n]) for n in range(1, len(names))))
+    many = len(rows) >= MANY
+    same = (False, *(many and shared(fields[n], columns[n]) for n in range(1, len(names))))
     differing = [(n, f"v{n}") for n, it in enumerate(same) if not it]
     each = [{name: row[n] for n, name in differing} for row in rows]
     once = [alone(fields[n], first[n]) for n, it in enumerate(same) if it]

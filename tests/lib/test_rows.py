@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from django.db import DataError, transaction
+from django.db import DataError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
-from cronjob.lib.rows import compare_and_set
+from cronjob.lib.rows import MANY, compare_and_set
 from runs.models import TaskRun
 from tasks.models import Task
 from tests import marks
@@ -48,22 +49,24 @@ def test_text_json_and_numbers_arrive_as_they_are():
     assert tuple(getattr(kept, name) for name in sets) == values
 
 
-def test_what_is_the_same_in_all_rows_arrives_in_each_of_them():
-    runs = [make_run(moment=NOON + n * SECOND) for n in range(3)]
+@pytest.mark.parametrize("count", [1, MANY - 1, MANY])
+def test_what_is_the_same_in_all_rows_arrives_in_each_of_them(count):
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(count)]
     values = ("a'b\"%s\\n", {}, 2**40, None, [], True, NOON, 0.25)
     sets = (
         "request_body", "timings", "lateness_ms", "template", "attempts", "response_truncated",
         "start_time", "progress",
     )  # fmt: skip
     rows = [(run.pk, 0, run.moment, *values) for run in runs]
-    assert len(compare_and_set(TaskRun, rows, seen=("fence", "moment"), sets=sets)) == 3
+    assert len(compare_and_set(TaskRun, rows, seen=("fence", "moment"), sets=sets)) == count
     for kept in TaskRun.objects.all():
         assert tuple(getattr(kept, name) for name in sets) == values
 
 
-def test_what_is_equal_here_and_not_in_json_is_kept_apart():
-    runs = [make_run(moment=NOON + n * SECOND) for n in range(3)]
-    told = [{"a": 1}, {"a": True}, {"a": 1.0}]
+@pytest.mark.parametrize("count", [3, MANY])
+def test_what_is_equal_here_and_not_in_json_is_kept_apart(count):
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(count)]
+    told = [{"a": (1, True, 1.0)[n % 3]} for n in range(count)]
     rows = [(run.pk, 0, value) for run, value in zip(runs, told, strict=True)]
     compare_and_set(TaskRun, rows, seen=("fence",), sets=("timings",))
     kept = [repr(run.timings) for run in TaskRun.objects.order_by("id")]
@@ -71,7 +74,19 @@ def test_what_is_equal_here_and_not_in_json_is_kept_apart():
 
 
 @pytest.mark.on("postgresql")
-@pytest.mark.parametrize("count", [1, 2])
+def test_few_rows_are_written_by_one_statement_whatever_they_have_in_common():
+    runs = [make_run(moment=NOON + n * SECOND) for n in range(MANY - 1)]
+    said = set()
+    for reasons in (["a"] * 2, ["a", "b"], ["b"], ["c"] * len(runs)):
+        rows = [(run.pk, 0, reason) for run, reason in zip(runs, reasons, strict=False)]
+        with CaptureQueriesContext(connection) as asked:
+            compare_and_set(TaskRun, rows, seen=("fence",), sets=("reason",))
+        said |= {query["sql"].partition("FROM json")[0] for query in asked}
+    assert len(said) == 1
+
+
+@pytest.mark.on("postgresql")
+@pytest.mark.parametrize("count", [1, MANY])
 def test_what_is_too_long_is_refused_and_not_cut(count):
     runs = [make_run(moment=NOON + n * SECOND) for n in range(count)]
     rows = [(run.pk, 0, "x" * 1000) for run in runs]
