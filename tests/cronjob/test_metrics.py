@@ -4,6 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 from django.test import Client
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronjob.lib import clock, metrics
@@ -169,3 +170,27 @@ def test_the_figures_take_one_query_each_and_one_for_the_time(django_assert_max_
     make_run(task=make_task())
     with django_assert_max_num_queries(len(metrics.GAUGES) + 1):
         assert ask().status_code == 200
+
+
+def test_what_a_process_did_is_written_as_the_library_writes_it():
+    own, took = metrics.Own(), (0.0, 0.003, 0.005, 0.7, 3600.0)
+    for seconds in took:
+        own.observe(("cronjob_run_duration_seconds", "12"), seconds)
+        own.observe(("cronjob_run_lateness_seconds",), seconds)
+    registry = CollectorRegistry()
+    for name, (meaning, labels) in metrics.HISTOGRAMS.items():
+        kept = Histogram(name, meaning, labels, buckets=metrics.SECONDS, registry=registry)
+        for whose, *values in own.observed:
+            for seconds in took if whose == name else ():
+                (kept.labels(*values) if values else kept).observe(seconds)
+    assert read("".join(own.histograms())) == read(generate_latest(registry).decode())
+
+
+def read(text):
+    """All but when a series was made."""
+    return [
+        (family.name, family.type, family.documentation, samples)
+        for family in text_string_to_metric_families(text)
+        if (samples := sorted((s.name, sorted(s.labels.items()), s.value) for s in family.samples))
+        if not family.name.endswith("_created")
+    ]
