@@ -24,15 +24,19 @@ from tasks.models import Priority, Task
 
 LOOK_BACK = 100  # runs of a task, for one that was called
 # As run_of_task knows them, one task after another.
-NEWEST = """SELECT {} FROM task_runs WHERE id IN (
-    SELECT (SELECT id FROM task_runs WHERE task_id = tasks.id {} ORDER BY id DESC LIMIT 1)
-    FROM tasks WHERE tasks.id IN ({}))"""
+NEWEST = """WITH newest AS MATERIALIZED (
+    SELECT (SELECT id FROM {} ORDER BY task_id, id DESC LIMIT 1) AS id
+    FROM tasks WHERE tasks.id IN ({}))
+    SELECT {} FROM newest JOIN task_runs ON task_runs.id = newest.id"""
 NEWEST_NEEDS = (
     "id", "task", "status", "reason", "scheduled_time", "start_time", "end_time", "error_message",
 )  # fmt: skip  # never the bodies
-ENDED = "AND end_time IS NOT NULL"
-BEGUN = f"""AND start_time IS NOT NULL AND id IN (
-    SELECT id FROM task_runs WHERE task_id = tasks.id ORDER BY id DESC LIMIT {LOOK_BACK})"""
+# From one end of run_of_task each. Were it asked for an equal task, PostgreSQL would rather go
+# through all runs by their id, where most runs are of a few tasks.
+OF_TASK = "task_runs WHERE task_id BETWEEN tasks.id AND tasks.id"
+ENDED = f"{OF_TASK} AND end_time IS NOT NULL"
+BEGUN = f"""(SELECT id, task_id, start_time FROM {OF_TASK} ORDER BY task_id, id DESC
+    LIMIT {LOOK_BACK}) latest WHERE start_time IS NOT NULL"""
 
 
 class TaskRunQuerySet(models.QuerySet["TaskRun"]):
@@ -51,11 +55,11 @@ class TaskRunQuerySet(models.QuerySet["TaskRun"]):
     def ended_of(self, tasks: "Iterable[Task]") -> "dict[int, TaskRun]":
         return self.newest_of(tasks, ENDED)
 
-    def newest_of(self, tasks: Iterable[Task], among: str = "") -> "dict[int, TaskRun]":
+    def newest_of(self, tasks: Iterable[Task], among: str = OF_TASK) -> "dict[int, TaskRun]":
         """The newest run of each task, in one query for a whole page of them."""
         ids = listed(task.pk for task in tasks)
         with connection.cursor() as cursor:
-            cursor.execute(NEWEST.format(columns(self.model, NEWEST_NEEDS), among, ids))
+            cursor.execute(NEWEST.format(among, ids, columns(self.model, NEWEST_NEEDS)))
             runs = instances(self.model, NEWEST_NEEDS, cursor.fetchall())
         return {run.task_id: run for run in runs}
 

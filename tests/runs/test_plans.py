@@ -37,6 +37,13 @@ def history(db):
     return task
 
 
+def planned(sql):
+    """With its values in it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' * (connection.vendor == 'sqlite')}{sql}")
+        return str(cursor.fetchall())
+
+
 def test_what_is_ready_is_one_range_of_an_index(history):
     registered("a")
     asked = []
@@ -66,9 +73,7 @@ def test_the_sweep_of_callbacks_is_one_range_of_its_index_however_many_are_await
     with CaptureQueriesContext(connection) as seen:
         assert expire(NOON) == 0
     (asked,) = [q["sql"] for q in seen.captured_queries if q["sql"].startswith("SELECT")]
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {'QUERY PLAN ' * (connection.vendor == 'sqlite')}{asked}")
-        plan = str(cursor.fetchall())
+    plan = planned(asked)
     assert "run_callback_due" in plan
     assert "SORT" not in plan.upper().replace("SORT KEY", "")
     assert "TEMP B-TREE" not in plan
@@ -101,9 +106,7 @@ def test_what_failed_in_a_span_of_time_is_found_by_its_index(history, reader):
     with CaptureQueriesContext(connection) as seen:
         assert reader.get(asked).json()["count"] == 2
     (count,) = [q["sql"] for q in seen.captured_queries if "COUNT(*)" in q["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {'QUERY PLAN ' * (connection.vendor == 'sqlite')}{count}")
-        assert "run_ended_by_time" in str(cursor.fetchall())
+    assert "run_ended_by_time" in planned(count)
 
 
 def test_what_prune_takes_is_one_range_of_its_index(history):
@@ -115,3 +118,20 @@ def test_what_prune_takes_is_one_range_of_its_index(history):
 def test_a_page_of_tasks_does_not_load_what_their_runs_received(history):
     (run,) = TaskRun.objects.newest_of([history]).values()
     assert "response_body" in run.get_deferred_fields()
+
+
+@pytest.mark.parametrize("verb", ["newest_of", "begun_of", "ended_of"])
+def test_a_page_of_new_tasks_does_not_go_through_the_runs_of_all_others(db, verb):
+    run = make_run(status=Status.SUCCESS, moment=NOON - 10 * MINUTE, start_time=NOON)
+    copy(run, DONE, moment=EARLIER[connection.vendor])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    new = [make_task() for _ in range(20)]
+    with CaptureQueriesContext(connection) as seen:
+        found = getattr(TaskRun.objects, verb)([*new, run.task])
+    assert [*found] == [run.task_id]
+    (asked,) = [query["sql"] for query in seen.captured_queries]
+    plan = planned(asked)
+    assert "Backward" not in plan
+    assert "Seq Scan on task_runs" not in plan
+    assert "SCAN task_runs" not in plan
