@@ -1,7 +1,7 @@
 """Runs whose time has come get an owner: as many as there is room for, and as tasks allow."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -233,13 +233,13 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
     return compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
 
 
-def unpark(tasks: Iterable[int], now: datetime) -> int:
+def unpark(tasks: Collection[int], now: datetime) -> int:
     """Let as many parked runs of these tasks be claimed as have a place; the oldest first.
 
     Called after the commit of whatever freed or missed a slot: of a claim and a settle that pass
     each other, at least one then sees what the other did.
     """
-    tasks = [task for (task,) in prepared.rows(PARKED, tasks)]
+    tasks = [task for (task,) in prepared.rows(PARKED, tasks)] if tasks else []
     if not tasks:  # nearly always
         return 0
     waiting = TaskRun.objects.parked().filter(task__in=tasks)

@@ -29,6 +29,7 @@ FEW = 4
 WIDEN_SECONDS = 0.04
 BUSY = 0.25  # of a processor; with so much more, as long as others have nothing to do,
 MOST = 0.75  # and beyond that not at all: one of us has no more than one processor
+PAYS = 1.5  # so much more than before, with four times the threads, or more would be in the way
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 Key = tuple[int, int]  # a run and its fence: one attempt
@@ -58,6 +59,8 @@ class Executor:
         self.ending = False
         self.timing: threading.Thread | None = None
         self.waiting: processor.Times | None = None  # since when calls wait for a thread
+        self.called = self.called_then = 0  # in all, and of these by then
+        self.brought = 0.0  # calls a second, before threads were added
         self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
         self.soon = threading.Condition()
         self.numbers = count()
@@ -97,15 +100,20 @@ class Executor:
     def widen(self) -> None:
         """More threads, if calls wait for one although we hardly compute; to be asked often."""
         if self.queue.empty():
-            self.waiting = None
+            self.waiting, self.brought = None, 0.0
         elif self.waiting is None:
-            self.waiting = processor.times()
+            self.waiting, self.called_then = processor.times(), self.called
         elif time.monotonic() - self.waiting.at >= WIDEN_SECONDS:
             before, self.waiting = self.waiting, processor.times()
+            done, self.called_then = self.called - self.called_then, self.called
             passed = self.waiting.at - before.at
             busy = (self.waiting.ours - before.ours) / passed
             idle = (self.waiting.idle - before.idle) / passed
-            if busy < BUSY or (busy < MOST and idle > BUSY):
+            if done / passed < self.brought / 2:
+                self.brought = 0.0  # now it is calls that take longer
+            pays = done < len(self.threads) or done / passed >= PAYS * self.brought
+            if pays and (busy < BUSY or (busy < MOST and idle > BUSY)):
+                self.brought = done / passed
                 self.grow(3 * len(self.threads))
 
     def grow(self, number: int) -> None:
@@ -146,6 +154,7 @@ class Executor:
         held.size = outcome.size
         with self.lock:
             self.buffered += held.size
+            self.called += 1
         self.answers.append((held, outcome))
         self.wake()
 

@@ -60,7 +60,8 @@ def materialise(
     and wait for each other; whatever is left to lie for a moment is anybody's.
     """
     found = due(now + ahead, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
-    if share != ALONE and (room := settings.CRONJOB_BATCH_MAX - len(found)):
+    room = settings.CRONJOB_BATCH_MAX - len(found)
+    if share != ALONE and room and since <= now - LEFT_TO_LIE:
         left = due(now - LEFT_TO_LIE, since=since, most=room)
         found += [one for one in left if one.task.pk % share[1] != share[0]]
     if not found:

@@ -65,7 +65,8 @@ def release_batch(now: datetime, *, after: int = 0) -> int:
     """Of a batch of the tasks that are held; the last of them, 0 if there are no more."""
     batch = list(Task.objects.filter(HELD, pk__gt=after).only("tags").order_by("pk")
                  [: settings.CRONJOB_BATCH_MAX])  # fmt: skip
-    let_go(batch, now)
+    if batch:  # nearly never
+        let_go(batch, now)
     return batch[-1].pk if len(batch) == settings.CRONJOB_BATCH_MAX else 0
 
 

@@ -1,14 +1,14 @@
 """The whole scheduler: answers are settled, what is due becomes runs, what is ready is called."""
 
 import logging
+import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from django.conf import settings
 from django.db import Error as DBError
@@ -39,8 +39,10 @@ CONTENDED_SECONDS = 0.05  # others hold what is ready
 LEAST_SECONDS = 0.001  # what came while we were busy
 SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
-FRESH = timedelta(seconds=0.05)  # for so long what was seen to come, or to be more, is there
+FRESH = timedelta(seconds=0.05)  # for so long nothing else is there than what was seen
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
+LONG_SECONDS = 0.04  # a round that lasts longer is not made up for
+FADING = 0.8  # from round to round, of how long one lasts
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
 
 
@@ -49,6 +51,18 @@ class Lead(NamedTuple):
 
     least: timedelta
     most: timedelta
+
+    @property
+    def pause(self) -> float:
+        """Seconds until something comes that did not go along."""
+        return (self.most - self.least).total_seconds()
+
+    def of(self, lasts: float) -> Self:
+        """For rounds that last so long: what comes within one would be late in the next."""
+        if not self.most:
+            return self
+        more = timedelta(seconds=lasts)
+        return type(self)(self.least + more, self.most + 2 * more)
 
 
 TO_MAKE = Lead(timedelta(seconds=0.03), timedelta(seconds=0.06))  # runs of tasks
@@ -67,8 +81,10 @@ class Scheduler:
         self.loop, self.lease, self.executor = loop, lease, executor
         self.low_water = LowWater()
         self.looked = self.tidied = self.warned = 0.0
-        self.seen: Glance | None = None
-        self.more = False  # than the last round could do
+        self.seen: Glance | None = None  # what there is to do, less what was done since
+        self.again = math.inf  # by then something else may be there
+        self.lasts = 0.0  # a round, of late
+        self.looked_now = False  # in this round
         self.grown = True  # something was made since plans were
         self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
         self.troubles = self.owed = self.reach = 0
@@ -86,8 +102,9 @@ class Scheduler:
             rest = self.careful_beat()
             if once and rest > 0 and not self.executor.held and not self.troubles:
                 break
+            until = time.monotonic() + rest
             self.loop.wait(rest)
-            self.gather(rest)
+            self.gather(until)
         self.drain()
 
     def hint(self) -> None:
@@ -107,88 +124,99 @@ class Scheduler:
             connection.close()
         except Exception:
             logger.exception("a round failed, trying again")
+        self.seen = None  # what of it was done is not known, nor who told of something meanwhile
         self.troubles += 1
         metrics.count("cronjob_scheduler_troubles_total")
         return PATIENCE[min(self.troubles, len(PATIENCE)) - 1]
 
     def beat(self) -> float:
         """One round; for how long there is nothing to do."""
+        begun = time.monotonic()
         self.executor.widen()
         self.collect()
         if self.lease.lost:
             self.start_anew()
-        before = self.seen
         seen = self.look()
-        now, looked_now = seen.present, seen is not before
+        now = seen.present
         self.tidy(seen, now)
         if not self.lease.holds():
             return CONTENDED_SECONDS
-        longest = seen.longest
-        made, moved = Counter[int](), 0
-        if seen.due and seen.due <= now + self.to_make.most:
-            since, ahead = self.low_water.of("due"), self.to_make.most
-            made = materialise(now, ahead=ahead, since=since, share=self.share)
-            self.low_water.lower(seen.due)
-            due = seen.due if made.total() == settings.CRONJOB_BATCH_MAX else None
-            made_now = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made}
-            seen = self.seen = replace(seen, due=due, ready=seen.ready | made_now)
-        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        if room and (ready := seen.ready_by(now + self.to_claim.most)):
-            moved = self.call(seen, now, room, ready, longest)
-            if moved < room:  # no more of them, or they are others'
-                later = {p: at for p, at in seen.ready.items() if p not in ready}
-                self.seen = replace(seen, ready=later)
+        made = self.make(seen, now)
+        moved, more = self.take(seen.longest, now)
         self.drop_canceled()
-        self.more = made.total() == settings.CRONJOB_BATCH_MAX or moved >= room > 0
-        self.grown = self.grown or made.total() + moved > 0
-        if made or (moved and self.executor.free) or not (looked_now or self.more):
-            return 0  # there may be more
-        return self.rest(seen, now, took=(seen.present - now).total_seconds())
+        self.grown = self.grown or made + moved > 0
+        if made + moved:
+            lasted = min(time.monotonic() - begun, LONG_SECONDS)
+            self.lasts = max(lasted, FADING * self.lasts)
+        if made == settings.CRONJOB_BATCH_MAX or more:
+            return 0
+        return self.rest()
 
     def look(self) -> Glance:
-        """What there is to do. What was seen a moment ago to come, or to be more, is there."""
-        if (seen := self.seen) and seen.age < FRESH and not self.low_water.doubted:
-            came = any(seen.now < at <= seen.present for at in self.times(seen, seen.now))
-            if came or self.more:
-                return seen
-        begun = time.monotonic()
-        self.seen = glance(self.low_water)
+        """What there is to do; what was seen a moment ago is, less what was done."""
+        seen, begun = self.seen, time.monotonic()
+        if seen and seen.age < FRESH and begun < self.again and not self.low_water.doubted:
+            self.looked_now = False
+            return seen
+        self.seen, self.again, self.looked_now = glance(self.low_water), math.inf, True
         metrics.observe("cronjob_scheduler_scan_latency", time.monotonic() - begun)
         return self.seen
 
-    def gather(self, rest: float) -> None:
+    def look_again(self, seconds: float) -> None:
+        """By then at the latest: there may be something that was not seen."""
+        self.again = min(self.again, time.monotonic() + seconds)
+
+    def tried(self, lead: Lead, at: datetime, now: datetime, *, done: int) -> None:
+        """What was to be done `at` that time has been done, up to its lead, or is somebody else's.
+
+        Nobody's it may be as well until it is due: it has no place yet, or a pause holds it.
+        """
+        if done:
+            self.look_again(lead.pause)
+        elif not self.looked_now:
+            self.look_again(0)
+        elif at > now:
+            self.look_again(min(lead.pause / 2, (at - now).total_seconds()))
+        else:
+            self.look_again(CONTENDED_SECONDS)
+
+    def gather(self, until: float) -> None:
         """One answer seldom comes alone, and ten cost little more to settle than one."""
-        until = time.monotonic() + min(GATHER_SECONDS, rest)
+        longest = max(GATHER_SECONDS, self.lasts if self.executor.free else 0.0)
+        until = min(until, time.monotonic() + longest)
         while 0 < len(self.executor.answers) < len(self.executor.held) / 2:
             if self.loop.asked_to_stop or time.monotonic() >= until:
                 break
             self.loop.pause(GATHER_SECONDS / 5)
 
-    def times(self, seen: Glance, now: datetime) -> list[datetime]:
-        """When there will be something to make, and to claim; what could not be, when it is due."""
-        ready = seen.ready.values() if self.executor.free else ()
-        leads = [(at, self.to_claim.least) for at in ready]
-        leads += [(seen.due, self.to_make.least)] if seen.due else []
-        return [at - least if at - least > now else at for at, least in leads]
-
-    def rest(self, seen: Glance, now: datetime, *, took: float = 0.0) -> float:
-        """Until something comes; `took`: so long ago was now."""
-        times = [*self.times(seen, now), *(at for at in (seen.unanswered, seen.unpause) if at)]
-        # What could not be done now is somebody else's for a moment.
-        ahead = [
-            (at - now).total_seconds() - took if at > now else CONTENDED_SECONDS for at in times
-        ]
+    def rest(self) -> float:
+        """Until something comes."""
+        seen = self.seen
+        assert seen
+        if time.monotonic() >= self.again:
+            return 0
+        now = seen.present
+        ready, lead = seen.ready.values() if self.executor.free else (), self.lead_of(seen, now)
+        times = [at - lead.least for at in ready]
+        times += [seen.due - self.to_make.of(self.lasts).least] if seen.due else []
+        ahead = [(at - now).total_seconds() for at in times]
+        for at in (seen.unanswered, seen.unpause):
+            if at:  # what could not be done now is somebody else's for a moment
+                ahead.append((at - now).total_seconds() if at > now else CONTENDED_SECONDS)
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
-        if not self.executor.queue.empty():  # they may need more threads
+        if self.executor.early or not self.executor.queue.empty():  # they may need more threads
             ahead.append(WIDEN_SECONDS)
+        ahead.append(self.again - time.monotonic())
         return max(LEAST_SECONDS, min([settings.CRONJOB_POLL_SECONDS, *ahead]))
 
     # --- what a round is made of --------------------------------------------------------------
 
     def collect(self) -> None:
         """Settle what came back; what cannot be written for now is kept for the next round."""
-        while answers := self.executor.finished(SETTLE_MOST):
+        there = len(self.executor.answers)  # those that come meanwhile are more together later
+        while answers := self.executor.finished(min(there, SETTLE_MOST)):
+            there -= len(answers)
             try:
                 left = settle_each([(held.run, outcome) for held, outcome in answers])
             except Exception:
@@ -197,24 +225,63 @@ class Scheduler:
             # They were sent: rescued they may be when their time is over, but never released.
             self.forsaken |= {(run.pk, run.fence) for run, _ in left}
             self.executor.release(answers)
+            if any(held.run.slot or not outcome.ok for held, outcome in answers):
+                self.look_again(0)  # something may be tried again, or have got its slot
+
+    def make(self, seen: Glance, now: datetime) -> int:
+        """Runs of the tasks that are due, or nearly; of how many."""
+        lead = self.to_make.of(self.lasts)
+        if not seen.due or seen.due > now + lead.least:
+            return 0
+        made = materialise(now, ahead=lead.most, since=seen.due, share=self.share)
+        self.low_water.lower(seen.due)
+        full = made.total() == settings.CRONJOB_BATCH_MAX
+        ready = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made}
+        self.seen = replace(seen, due=seen.due if full else None, ready=seen.ready | ready)
+        self.tried(lead, seen.due, now, done=made.total())
+        return made.total()
+
+    def take(self, longest: int | None, now: datetime) -> tuple[int, bool]:
+        """Call what is ready, or nearly; how many runs that moved, and if there may be more."""
+        seen = self.seen
+        assert seen
+        lead = self.lead_of(seen, now)
+        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
+        if not room or not seen.ready_by(now + lead.least):
+            return 0, False
+        ready = seen.ready_by(now + lead.most)
+        moved = self.call(now, room, ready, longest, ahead=lead.most)
+        if moved >= room:
+            return moved, self.executor.free > 0
+        later = {p: at for p, at in seen.ready.items() if p not in ready}
+        self.seen = replace(seen, ready=later)
+        self.tried(lead, min(seen.ready[p] for p in ready), now, done=moved)
+        return moved, False
+
+    def lead_of(self, seen: Glance, now: datetime) -> Lead:
+        """Of claims. What is urgent, and far from due, takes no room of what is less so and due."""
+        lead = self.to_claim.of(self.lasts)
+        return self.to_claim if len(seen.ready_by(now + lead.most)) > 1 else lead
 
     def call(
-        self, seen: Glance, now: datetime, room: int, ready: list[int], longest: int | None
+        self, now: datetime, room: int, ready: list[int], longest: int | None, *, ahead: timedelta
     ) -> int:
-        begun = time.monotonic()
-        first = None
+        begun, seen, first = time.monotonic(), self.seen, None
+        assert seen
         if longest is not None and len(ready) > 1:
             # Also where slots come free one by one, one in so many goes by age.
             share, self.owed = divmod(self.owed + room, AGED)
             first = (longest, share)
         claimed, moved = claim(
             now, owner=self.lease.process.name, room=room, priorities=ready, reach=self.reach,
-            ahead=self.to_claim.most, first=first, since=self.low_water.ready(),
+            ahead=ahead, first=first, since=self.low_water.ready(),
         )  # fmt: skip
         metrics.observe("cronjob_scheduler_claim_seconds", time.monotonic() - begun)
         # Where many wait for a slot of their own task, look past them for those of others.
         in_vain = moved > len(claimed) < room
         self.reach = min(4 * max(room, self.reach), settings.CRONJOB_BATCH_MAX) if in_vain else 0
+        if in_vain:
+            self.look_again(0)
         tokens = issue([run for run in claimed if run.is_asynchronous])
         for run in claimed:
             url, token = tokens.get(run.pk, ("", ""))
@@ -279,6 +346,7 @@ class Scheduler:
         logger.error("the lease was lost; starting anew under another name")
         self.executor.cut(list(self.executor.held))
         self.lease.register()
+        self.seen = None
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -305,7 +373,8 @@ class Scheduler:
 
     def leave(self) -> None:
         """What is not answered by now is lost; others need not wait to find out."""
-        self.collect()
+        while self.executor.answers:
+            self.collect()
         lose([copy(held.run) for held in self.executor.held.values()], now=glance().now)
         self.executor.cut(list(self.executor.held))
 

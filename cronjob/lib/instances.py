@@ -28,6 +28,7 @@ NOTHING: dict[str, Callable[[], Any]] = {"{}": dict, "[]": list}  # most of what
 DECODE = json.JSONDecoder().raw_decode  # without a look at what comes before and after
 
 
+@lru_cache
 def columns(model: type[Model], names: Names) -> str:
     """For a SELECT from the table of the model, joined with those behind its foreign keys."""
     found = [field for _, field in fields_of(model, names)]
@@ -36,9 +37,7 @@ def columns(model: type[Model], names: Names) -> str:
 
 def instances(model: type[M], names: Names, rows: Iterable[Sequence[Any]]) -> list[M]:
     """Of rows with these columns."""
-    found = fields_of(model, names)
-    all_readers = [reader(field, connection.vendor) for _, field in found]
-    readers = [(n, read) for n, read in enumerate(all_readers) if read]
+    readers = readers_of(model, names, connection.vendor)
     (_, own, its), *behind = spans(model, names)
     made, alias = [], connection.alias
     for row in rows:
@@ -58,11 +57,12 @@ def instances(model: type[M], names: Names, rows: Iterable[Sequence[Any]]) -> li
 
 def values(model: type[Model], names: Names, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
     """The same as plain rows."""
-    found = [reader(field, connection.vendor) for _, field in fields_of(model, names)]
-    return [
-        [read(v) if read and v is not None else v for read, v in zip(found, row, strict=True)]
-        for row in rows
-    ]
+    readers, found = readers_of(model, names, connection.vendor), [list(row) for row in rows]
+    for row in found:
+        for n, read in readers:
+            if row[n] is not None:
+                row[n] = read(row[n])
+    return found
 
 
 def listed(ids: Iterable[int]) -> str:
@@ -112,6 +112,12 @@ def field_of(model: type[Model], name: str) -> Found:
 
 
 @lru_cache
+def readers_of(model: type[Model], names: Names, vendor: str) -> list[tuple[int, Read]]:
+    """Which columns have something to be read."""
+    found = [reader(field, vendor) for _, field in fields_of(model, names)]
+    return [(n, read) for n, read in enumerate(found) if read]
+
+
 def reader(field: Field[Any, Any], vendor: str) -> Read | None:
     """What makes a value of what the database gives; None if nothing is left to do."""
     if isinstance(field, JSONField):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.signals import connection_created
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 from django.db.backends.utils import CursorWrapper
@@ -38,14 +38,15 @@ def placed(query: str) -> str:
 
 def cursor() -> CursorWrapper:
     """For statements whose text is always the same, and whose values come apart from it."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    if connection.vendor == "postgresql":
-        plain: Any = psycopg.Cursor(connection.connection)
+    own = connections[DEFAULT_DB_ALIAS]  # found once, and not anew for each of its attributes
+    own.close_if_health_check_failed()
+    own.ensure_connection()
+    session: Any = own.connection
+    if own.vendor == "postgresql":
+        plain: Any = psycopg.Cursor(session)
     else:
-        plain = connection.connection.cursor(factory=Remembering)
-    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    return wrap(plain)
+        plain = session.cursor(factory=Remembering)
+    return (own.make_debug_cursor if own.queries_logged else own.make_cursor)(plain)
 
 
 def enable() -> None:

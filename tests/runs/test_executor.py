@@ -121,6 +121,30 @@ def test_threads_are_added_while_processors_have_nothing_to_do(
     assert bool(grown) == widens
 
 
+@pytest.mark.parametrize(
+    ("calls", "grown"),
+    [
+        ([1000], 1),  # a second; the next ones with four times the threads
+        ([1000, 3000], 2),
+        ([1000, 1200], 1),  # something else is what they wait for: a lock, or their target
+        ([1000, 3], 2),  # they take longer than that
+        ([1000, 1200, 400], 2),  # now they take longer
+    ],
+)
+def test_threads_are_added_as_long_as_they_bring_something(calling, monkeypatch, calls, grown):
+    now, seconds = time.monotonic() - 10, iter(range(len(calls) + 1))
+    monkeypatch.setattr(processor, "times", lambda: processor.Times(now + next(seconds), 1, 1))
+    times = []
+    monkeypatch.setattr(calling, "grow", times.append)
+    calling.threads = {*range(executor.FEW)}
+    calling.queue.put(None)
+    calling.widen()
+    for done in calls:
+        calling.called += done
+        calling.widen()
+    assert len(times) == grown
+
+
 def test_a_machine_tells_how_long_its_processors_had_nothing_to_do():
     assert processor.idle_seconds() > 0
 

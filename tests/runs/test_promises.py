@@ -6,11 +6,8 @@ from uuid import UUID
 import pytest
 
 from runs import standing, trigger
-from runs.executor import Executor
-from runs.glance import Glance
 from runs.materialise import materialise
 from runs.models import SchedulerLock, TaskRun
-from runs.scheduler import Scheduler
 from runs.settle import report
 from runs.states import Status
 from runs.trigger import LimitReached
@@ -150,53 +147,7 @@ def test_waiting_for_a_slot_is_lateness_and_no_misfire():
     assert (run.moment, run.lateness_ms) == (NOON, 3_600_000)
 
 
-# --- the loop -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("seen", "rest"),
-    [
-        ({}, 1),
-        ({"due": 3600}, 1),
-        ({"due": 0.25}, 0.22),  # to make its run
-        ({"due": 0.015}, 0.015),  # somebody else makes it
-        ({"ready": 0.5, "due": 0.75}, 0.49),  # to claim it
-        ({"ready": 0.005}, 0.005),  # it has no place yet
-    ],
-)
-def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
-    seen, rest, settings
-):
-    settings.CRONJOB_POLL_SECONDS = 1
-    at = {name: NOON + seconds * SECOND for name, seconds in seen.items()}
-    names = ("due", "overdue", "unanswered", "dead", "unpause")
-    glance = Glance(
-        now=NOON,
-        ready={2: at["ready"]} if "ready" in at else {},
-        **{name: at.get(name) for name in names},
-    )
-    executor = Executor(slots=1, client=None, wake=None)
-    assert Scheduler(loop=None, lease=None, executor=executor).rest(glance, NOON) == rest
-
-
-@pytest.mark.parametrize(
-    ("due", "took", "rest"),
-    [
-        (0.25, 0.03, pytest.approx(0.19)),  # 30 ms before it
-        (0.04, 0.004, pytest.approx(0.006)),
-        (0.04, 0.5, 0.001),  # it came meanwhile
-        (-0.5, 0.5, 0.05),  # somebody else has it
-        (3600, 2, 1),
-    ],
-)
-def test_how_long_a_round_took_shortens_the_wait_for_a_moment_and_no_other(
-    due, took, rest, settings
-):
-    settings.CRONJOB_POLL_SECONDS = 1
-    names = ("overdue", "unanswered", "dead", "unpause")
-    glance = Glance(now=NOON, due=NOON + due * SECOND, ready={}, **dict.fromkeys(names))
-    scheduler = Scheduler(loop=None, lease=None, executor=Executor(slots=1, client=None, wake=None))
-    assert scheduler.rest(glance, NOON, took=took) == rest
+# --- changes of a task ---------------------------------------------------------------------------
 
 
 def test_a_task_that_is_disabled_makes_no_run_from_then_on():

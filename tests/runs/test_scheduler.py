@@ -1,5 +1,6 @@
 """The whole scheduler in a thread of the test, against a real server on loopback."""
 
+import math
 import threading
 import time
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from runs.executor import Executor
 from runs.lease import Lease
 from runs.models import Process, TaskRun
 from runs.rescue import rescue
-from runs.scheduler import Scheduler
+from runs.scheduler import TIDY_SECONDS, Scheduler
 from runs.states import FINAL
 from tasks.models import Task
 from tests import marks
@@ -130,6 +131,21 @@ def test_no_call_comes_before_its_moment(target):
         assert since + request.at * SECOND > due[int(request.headers["X-Cronjob-Run-Id"])] - MS
     assert {*TaskRun.objects.values_list("trigger", flat=True)} == {"SCHEDULE"}
     assert not TaskRun.objects.filter(start_time__lt=F("due_at")).exists()
+
+
+def test_what_is_another_schedulers_to_make_does_not_hide_our_own_behind_it(
+    target, settings, monkeypatch
+):
+    settings.CRONJOB_POLL_SECONDS = 600
+    monkeypatch.setattr("runs.materialise.LEFT_TO_LIE", timedelta(hours=1))
+    soon = clock.now() + 2 * SECOND
+    theirs = new(target, name="theirs", schedule_kind="ONCE", run_at=soon)
+    ours = new(target, name="ours", schedule_kind="ONCE", run_at=soon + SECOND / 5)
+    assert theirs.pk % 2 != ours.pk % 2
+    monkeypatch.setattr(Lease, "share", lambda _: (ours.pk % 2, 2))
+    with scheduling():
+        ended(task=ours)
+    assert not TaskRun.objects.filter(task=theirs).exists()
 
 
 def test_a_failing_target_is_called_again_until_its_retries_are_spent(target):
@@ -304,16 +320,23 @@ def something_that_waits(target):
 
 @pytest.mark.parametrize("rest", [nothing_to_do, something_held, something_that_waits])
 def test_at_rest_it_asks_the_database_little(target, monkeypatch, rest):
-    """At most two questions a second, the lease's included; a sleep of SQLite's watcher is none."""
+    """A poll a second, a renewed lease and a sweep every five; SQLite's watcher asks nothing."""
     rest(target)
     with counting(monkeypatch) as asked, scheduling():
         until(lambda: len(asked) > 1)
         tick.wait(1)  # the first rounds tidy, and park what waits
         del asked[:]
+        begun = time.monotonic()
         tick.wait(6)
-        number = len(asked)
-    often = 8 if rest is not nothing_to_do else 2  # the sweep of what waits, every five seconds
-    assert 3 <= number <= 2 * 6 + often, asked
+        number, passed = len(asked), time.monotonic() - begun
+    sweep = 5 if rest is nothing_to_do else 9  # what is held or waits is looked at by it
+    most = often(1, 1, passed) + often(2, settings.CRONJOB_BEAT_SECONDS, passed)
+    assert 3 <= number <= most + often(sweep, TIDY_SECONDS, passed), asked
+
+
+def often(number, every, seconds):
+    """At most, in so many seconds."""
+    return number * (math.floor(seconds / every) + 1)
 
 
 def test_the_settings_of_these_tests_let_leases_hold():

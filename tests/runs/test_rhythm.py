@@ -1,0 +1,111 @@
+"""How long a scheduler rests, and how early it begins."""
+
+import time
+from functools import partial
+
+import pytest
+
+from runs.executor import WIDEN_SECONDS, Executor
+from runs.glance import Glance
+from runs.scheduler import (
+    CONTENDED_SECONDS,
+    IN_TIME,
+    LEAST_SECONDS,
+    TO_CLAIM,
+    TO_MAKE,
+    Scheduler,
+)
+from tests import marks
+from tests.factories import NOON, SECOND
+
+pytestmark = marks.both
+
+
+@pytest.fixture
+def scheduler():
+    """One that has looked at `seen`, so many seconds ago."""
+
+    def at_rest(*, ago=0.0, ready=None, **seen):
+        times = ("due", "overdue", "unanswered", "dead", "unpause")
+        found = Scheduler(loop=None, lease=None, executor=Executor(slots=1, client=None, wake=None))
+        found.looked_now = True
+        found.seen = Glance(
+            now=NOON, told_at=time.monotonic() - ago,
+            ready={} if ready is None else {2: NOON + ready * SECOND},
+            **{name: NOON + seen[name] * SECOND if name in seen else None for name in times},
+        )  # fmt: skip
+        return found
+
+    return at_rest
+
+
+A_POLL = 1000  # s: however slow this machine is
+close = partial(pytest.approx, abs=100)
+
+
+@pytest.mark.parametrize(
+    ("seen", "rest"),
+    [
+        ({}, A_POLL),
+        ({"due": 3600}, A_POLL),
+        ({"due": 800}, close(800)),
+        ({"due": 800, "ready": 500}, close(500)),
+        ({"due": 800, "ago": 400}, close(400)),
+        ({"due": 800, "ago": 900}, LEAST_SECONDS),  # it came meanwhile
+        ({"due": 3600, "ago": 400}, A_POLL),  # from the end of a round
+        ({"unanswered": 500}, close(500)),
+        ({"unanswered": -1}, CONTENDED_SECONDS),  # somebody else ends it
+    ],
+)
+def test_a_scheduler_sleeps_until_the_next_moment_and_never_longer_than_a_poll(
+    scheduler, seen, rest, settings
+):
+    settings.CRONJOB_POLL_SECONDS = A_POLL
+    assert scheduler(**seen).rest() == rest
+
+
+def test_what_takes_long_is_begun_earlier_and_what_comes_meanwhile_goes_along():
+    quick, slow = TO_CLAIM.of(0.005), TO_CLAIM.of(0.03)
+    assert TO_CLAIM.least < quick.least < slow.least
+    assert slow.pause > quick.pause > TO_CLAIM.pause
+    assert IN_TIME.of(0.03) == IN_TIME
+
+
+def test_where_there_are_several_priorities_nothing_is_claimed_far_ahead(scheduler):
+    busy = scheduler(ready=0.05)
+    busy.lasts = 0.04
+    assert busy.lead_of(busy.seen, NOON) == TO_CLAIM.of(0.04)
+    busy.seen.ready[1] = NOON
+    assert busy.lead_of(busy.seen, NOON) == TO_CLAIM
+
+
+@pytest.mark.parametrize(
+    ("at", "done", "most"),
+    [
+        (1, 1, TO_MAKE.pause),  # what comes after that is not seen yet
+        (1, 0, TO_MAKE.pause / 2),  # it is somebody else's; ours may come behind it
+        (0.001, 0, 0.001),  # it waits until it is due
+        (-1, 0, CONTENDED_SECONDS),
+    ],
+)
+def test_after_what_was_done_or_could_not_be_a_scheduler_soon_looks_again(
+    scheduler, at, done, most, settings
+):
+    settings.CRONJOB_POLL_SECONDS = A_POLL
+    resting = scheduler()
+    resting.tried(TO_MAKE, NOON + at * SECOND, NOON, done=done)
+    assert resting.again - time.monotonic() <= most
+    assert resting.rest() <= max(most, LEAST_SECONDS)
+
+
+def test_calls_that_wait_for_their_moment_keep_a_scheduler_ready_to_add_threads(scheduler):
+    resting = scheduler()
+    resting.executor.early.append((0.0, 0, None))
+    assert resting.rest() <= WIDEN_SECONDS
+
+
+def test_what_was_gone_when_it_was_to_be_done_is_looked_for_at_once(scheduler):
+    resting = scheduler()
+    resting.looked_now = False
+    resting.tried(TO_MAKE, NOON, NOON, done=0)
+    assert resting.rest() == 0
