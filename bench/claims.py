@@ -73,7 +73,7 @@ def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
 
 def burst(scale: Scale, *, only: str) -> Found:
     peers = [who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q]
-    limits = [who.LIMIT] if scale.quick else [who.LIMIT, who.LIMIT_URLLIB3]
+    limits = [who.LIMIT] if scale.quick else [who.LIMIT, who.LIMIT_URLLIB3, who.LIMIT_OURS]
     field = [who.ours(slots=SLOTS), *([] if scale.quick else peers), *limits]
     return compare(field, scale, only=only, title="Very many tasks due at one instant")
 
@@ -244,14 +244,15 @@ def slow(scale: Scale, *, only: str) -> Found:
         title="Targets that take their time",
         said=f"All due at one instant, {slots} slots in two processes: what could be reached is "
         "slots ÷ latency.",
-        head=("target answers after", "runs a second", "of what could be"),
+        head=("target answers after", "who", "runs a second", "of what could be"),
     )
     for latency, count in ((0.05, scale.of(10_000, 3000)), (1.0, scale.of(2560, 1024))):
-        for one in chosen([who.ours(slots=slots // 2)], only):
+        limits = [] if scale.quick else [who.limit("urllib3", threads=slots // 2)]
+        for one in chosen([who.ours(slots=slots // 2), *limits], only):
             found = burst_of(one, count, slow=latency)
             most = slots / latency
             reached = (f"{found.rate:,.0f}", f"{found.rate / most:.2f}")
-            result.rows.append((f"{latency:g} s", *reached))
+            result.rows.append((f"{latency:g} s", one.name, *reached))
     return result
 
 

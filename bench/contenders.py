@@ -133,5 +133,11 @@ DJANGO_Q = peer("django-q2", "djangoq")
 APSCHEDULER = peer("APScheduler", "apscheduler", planting=0.002)
 HUEY = peer("huey, Redis", "huey", 2, needs="redis")
 HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
-LIMIT = peer("bare limit, requests", "limit", 2, variables={"CLIENT": "requests"})
-LIMIT_URLLIB3 = peer("bare limit, urllib3", "limit", 2, variables={"CLIENT": "urllib3"})
+
+
+def limit(client: str, *, threads: int = 8) -> Contender:
+    variables = {"CLIENT": client, "THREADS": str(threads), "PYTHONPATH": str(ROOT)}
+    return peer(f"bare limit, {client}", "limit", 2, variables=variables)
+
+
+LIMIT, LIMIT_URLLIB3, LIMIT_OURS = limit("requests"), limit("urllib3"), limit("ours")

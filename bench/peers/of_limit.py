@@ -1,20 +1,23 @@
 """The bare limit: claim, call and settle rows of PostgreSQL in batches, with nothing around it.
 
 No policies, no headers, no masking, no fence, no rescue: what Python, a client and a database can
-do at best. CLIENT says which client calls: requests, or urllib3 beneath it.
+do at best. CLIENT says which client calls, requests, urllib3 beneath it or ours; in so many
+THREADS.
 """
 
 import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 import psycopg
 import requests
 import urllib3
 from calling import VERB, jobs
 
-THREADS, BATCH = 8, 100
+THREADS = int(os.environ["THREADS"])
+BATCH = max(100, THREADS)
 CLAIM = """
 UPDATE bare SET state = 1, started = now() FROM (
     SELECT id FROM bare WHERE state = 0 AND due <= now() ORDER BY due, id LIMIT %s
@@ -24,22 +27,52 @@ SETTLE = """
 UPDATE bare SET state = 2, ended = to_timestamp(v.ended), code = v.code, body = v.body
 FROM unnest(%s::bigint[], %s::float8[], %s::int[], %s::text[]) v(id, ended, code, body)
 WHERE bare.id = v.id"""
+Send = Callable[[str], tuple[int, str]]
 todo: "queue.SimpleQueue[tuple[int, str]]" = queue.SimpleQueue()
 done: "queue.SimpleQueue[tuple[int, float, int, str]]" = queue.SimpleQueue()
 
 
-def work() -> None:
-    if os.environ["CLIENT"] == "requests":
-        session = requests.Session()
-        while True:
-            job, url = todo.get()
-            answer = session.get(url, timeout=15)
-            done.put((job, time.time(), answer.status_code, answer.text))
+def by_requests() -> Send:
+    session = requests.Session()
+
+    def send(url: str) -> tuple[int, str]:
+        answer = session.get(url, timeout=15)
+        return answer.status_code, answer.text
+
+    return send
+
+
+def by_urllib3() -> Send:
     pool = urllib3.PoolManager(maxsize=1, retries=False)
+
+    def send(url: str) -> tuple[int, str]:
+        reply = pool.request("GET", url, timeout=15)
+        return reply.status, reply.data.decode()
+
+    return send
+
+
+def by_ours() -> Send:
+    """As a scheduler does: addresses judged, one deadline for all, no more than a cap."""
+    from cronjob.lib.http import Client, Line, Request
+
+    client = Client(allow=(), deny=(), pool=1)
+    times = {"connect_seconds": 5.0, "total_seconds": 15.0}
+
+    def send(url: str) -> tuple[int, str]:
+        request = Request(method="GET", url=url, headers={}, bytes_max=65536, **times)
+        reply = client.send(request, Line())
+        return reply.code or 0, reply.body.decode()
+
+    return send
+
+
+def work() -> None:
+    send = {"requests": by_requests, "urllib3": by_urllib3, "ours": by_ours}[os.environ["CLIENT"]]()
     while True:
         job, url = todo.get()
-        reply = pool.request("GET", url, timeout=15)
-        done.put((job, time.time(), reply.status, reply.data.decode()))
+        code, body = send(url)
+        done.put((job, time.time(), code, body))
 
 
 def main() -> None:
