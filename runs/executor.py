@@ -1,4 +1,4 @@
-"""A bounded set of threads that make calls; they know no database."""
+"""Makes calls, so many at once; one thread waits for all of them, and none knows a database."""
 
 import logging
 import threading
@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
+from math import exp, inf
 from queue import Empty, SimpleQueue
 
-from cronjob.lib import http, metrics, processor
+from cronjob.lib import http, metrics
 from cronjob.lib.failpoints import failpoint
+from cronjob.lib.watch import Watch
+from cronjob.lib.wire import Steps
 from runs import calls
 from runs.calls import Call, Outcome
 from runs.models import TaskRun
@@ -22,29 +25,43 @@ BUFFER_BYTES = 64 * 2**20  # of answers that are not settled yet; above it nothi
 
 BATCH_BYTES = 8 * 2**20  # of answers that are settled together
 
-# Threads are for waiting: those that need not wait only get in each other's way. So there are few
-# as long as the processor is what calls wait for, and as many as there are slots where targets take
-# their time.
+# Threads are for what cannot be watched: a name that is looked up, a new connection, the rest of a
+# long answer. Those that need not wait only get in each other's way.
 FEW = 4
-WIDEN_SECONDS = 0.04
-BUSY = 0.25  # of a processor; with so much more, as long as others have nothing to do,
-MOST = 0.75  # and beyond that not at all: one of us has no more than one processor
-PAYS = 1.5  # so much more than before, with four times the threads, or more would be in the way
+WIDEN_SECONDS = 0.01  # for so long something may wait for one
+HUNG_SECONDS = 5.0  # no step takes so long
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
+
+SOON_SECONDS = 0.05  # from a look for what is ready to its calls, and to the next look
+LATELY_SECONDS = 0.5
 
 Key = tuple[int, int]  # a run and its fence: one attempt
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Held:
-    """An attempt that this process has: waiting for a thread, being called, or answered."""
+    """An attempt that this process has: waiting for its moment, being called, or answered."""
 
     run: TaskRun
     call: Call
     line: http.Line = field(default_factory=http.Line)
+    steps: Steps[http.Reply] | None = None
     due: float = 0.0  # by the monotonic clock
     started: bool = False
     size: int = 0  # of its answer, once it is there
+
+
+class Pace:
+    """How many a second there have been of late."""
+
+    def __init__(self) -> None:
+        self.rate, self.told_at = 0.0, time.monotonic()
+
+    def of_late(self) -> float:
+        return self.rate * exp((self.told_at - time.monotonic()) / LATELY_SECONDS)
+
+    def add(self) -> None:
+        self.rate, self.told_at = self.of_late() + 1 / LATELY_SECONDS, time.monotonic()
 
 
 class Executor:
@@ -52,83 +69,157 @@ class Executor:
         self.slots, self.client, self.wake = slots, client, wake
         self.held: dict[Key, Held] = {}
         self.answers: deque[tuple[Held, Outcome]] = deque()
-        self.buffered = 0
-        self.queue: SimpleQueue[Held | None] = SimpleQueue()
+        self.answered = self.buffered = 0  # and not settled yet: attempts, and bytes
+        self.pace = Pace()
+        self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
+        self.due: deque[Held] = deque()
+        self.numbers = count()
+        self.watch: Watch[Held] = Watch()
+        self.watching: threading.Thread | None = None
+        self.ready: deque[Held] = deque()  # to be gone on with
+        self.busy_since = inf  # or asleep
+        self.queue: SimpleQueue[Held | None] = SimpleQueue()  # for a thread that may wait
         self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
+        self.crowded_since = 0.0
+        self.under_way = 0
         self.ending = False
-        self.timing: threading.Thread | None = None
-        self.waiting: processor.Times | None = None  # since when calls wait for a thread
-        self.called = self.called_then = 0  # in all, and of these by then
-        self.brought = 0.0  # calls a second, before threads were added
-        self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
-        self.soon = threading.Condition()
-        self.numbers = count()
 
     @property
     def free(self) -> int:
+        """For how many calls there is a slot, or will be in a moment, as calls have been ending.
+
+        Were they claimed only then, slots would be empty for as long as that takes.
+        """
         if self.buffered > BUFFER_BYTES:
             return 0
-        return self.slots - len(self.held)
+        ending = min(self.slots, int(self.pace.of_late() * SOON_SECONDS))
+        return max(0, self.slots - len(self.held) + self.answered + ending)
 
     def submit(self, run: TaskRun, call: Call, *, wait: float = 0.0) -> None:
-        """It is made as soon as a thread has time for it, but not before so many seconds."""
+        """It is made as soon as there is a slot for it, but not before so many seconds."""
         due = time.monotonic() + max(0.0, wait)
         self.held[call.run_id, call.fence] = held = Held(run, call, due=due)
-        if len(self.threads) < min(FEW, len(self.held)):
-            self.grow(1)
         if wait <= 0:
-            self.queue.put(held)
-            return
-        with self.soon:
-            if not self.timing:
-                self.timing = threading.Thread(target=self.let_go, name="early", daemon=True)
-                self.timing.start()
-            heappush(self.early, (due, next(self.numbers), held))
-            self.soon.notify()
+            self.due.append(held)
+        else:
+            with self.lock:
+                heappush(self.early, (due, next(self.numbers), held))
+        if not self.watching:
+            self.begin_watching()
+        self.watch.bell.ring()
 
-    def let_go(self) -> None:
-        """Let go of what is early when it is due: no thread that calls waits for that."""
-        with self.soon:
-            while not self.ending:
-                wait = self.early[0][0] - time.monotonic() if self.early else None
-                if wait is None or wait > 0:
-                    self.soon.wait(wait)
-                else:
-                    self.queue.put(heappop(self.early)[-1])
+    def look_after(self) -> None:
+        """Whatever a call does that should not be possible, the others go on; to be asked often."""
+        if time.monotonic() - self.busy_since > HUNG_SECONDS:
+            logger.error("a call hangs where none should; the others go on without it")
+            self.begin_watching()
+
+    def begin_watching(self) -> None:
+        self.busy_since = inf
+        self.watching = threading.Thread(target=self.attend, name="calls", daemon=True)
+        self.watching.start()
+
+    # --- the thread that waits for all --------------------------------------------------------
+
+    def attend(self) -> None:
+        """Begin what is due, and go on with whatever can."""
+        own = threading.current_thread()
+        while not self.ending and self.watching is own:
+            try:
+                self.ready.extend(self.watch.wait(self.rest()))
+                self.busy_since = time.monotonic()
+                while self.ready and self.watching is own:
+                    self.go_on(self.ready.popleft())
+                self.begin_due()
+                self.widen()
+                if self.watching is own:
+                    self.busy_since = inf
+            except Exception:
+                logger.exception("waiting for calls failed, trying again")
+
+    def rest(self) -> float:
+        """For how long nothing is to be done, if no connection is ready before."""
+        if not self.queue.empty():
+            return WIDEN_SECONDS
+        with self.lock:
+            return self.early[0][0] - time.monotonic() if self.early else inf
+
+    def begin_due(self) -> None:
+        with self.lock:
+            while self.early and self.early[0][0] <= time.monotonic():
+                self.due.append(heappop(self.early)[-1])
+        while self.due and self.under_way < self.slots:
+            held = self.due.popleft()
+            with self.lock:
+                wanted = held.started = not held.line.is_cut  # else taken back, or canceled
+                self.under_way += wanted
+            if wanted:
+                self.begin(held)
+
+    def begin(self, held: Held) -> None:
+        metrics.observe("cronjob_executor_wait_seconds", time.monotonic() - held.due)
+        try:
+            failpoint("call.before")
+            if request := held.call.request:
+                held.steps = self.client.steps(request, held.line)
+        except Exception as error:
+            return self.end_with(held, broken(held, error))
+        return self.go_on(held)
+
+    def go_on(self, held: Held, *, patient: bool = False) -> None:
+        """As far as it comes without waiting; who is `patient` waits for what nobody can watch."""
+        try:
+            while held.steps:
+                if stream := next(held.steps):
+                    return self.watch.add(stream, held)
+                if not patient:
+                    return self.put_off(held)
+            outcome = outcome_of(held, None)
+        except StopIteration as end:
+            outcome = outcome_of(held, end.value)
+        except Exception as error:
+            outcome = broken(held, error)
+        return self.end_with(held, outcome)
+
+    def end_with(self, held: Held, outcome: Outcome) -> None:
+        held.size = outcome.size
+        with self.lock:
+            self.buffered += held.size
+            self.answered += 1
+            self.under_way -= 1
+            self.pace.add()
+        self.answers.append((held, outcome))
+        self.wake()
+
+    # --- threads that may wait ----------------------------------------------------------------
+
+    def put_off(self, held: Held) -> None:
+        self.queue.put(held)
+        if len(self.threads) < FEW:
+            self.grow(1)
 
     def widen(self) -> None:
-        """More threads, if calls wait for one although we hardly compute; to be asked often."""
+        """More threads, as long as something waits for one; to be asked often."""
+        now = time.monotonic()
         if self.queue.empty():
-            self.waiting, self.brought = None, 0.0
-        elif self.waiting is None:
-            self.waiting, self.called_then = processor.times(), self.called
-        elif time.monotonic() - self.waiting.at >= WIDEN_SECONDS:
-            before, self.waiting = self.waiting, processor.times()
-            done, self.called_then = self.called - self.called_then, self.called
-            passed = self.waiting.at - before.at
-            busy = (self.waiting.ours - before.ours) / passed
-            idle = (self.waiting.idle - before.idle) / passed
-            if done / passed < self.brought / 2:
-                self.brought = 0.0  # now it is calls that take longer
-            pays = done < len(self.threads) or done / passed >= PAYS * self.brought
-            if pays and (busy < BUSY or (busy < MOST and idle > BUSY)):
-                self.brought = done / passed
-                self.grow(3 * len(self.threads))
+            self.crowded_since = now
+        elif now - self.crowded_since >= WIDEN_SECONDS:
+            self.crowded_since = now
+            self.grow(len(self.threads))
 
     def grow(self, number: int) -> None:
         with self.lock:
-            for _ in range(min(number, self.slots - len(self.threads))):
+            room = 0 if self.ending else self.slots - len(self.threads)
+            for _ in range(min(number, room)):
                 thread = threading.Thread(target=self.work, name="call", daemon=True)
                 self.threads.add(thread)
                 thread.start()
 
     def work(self) -> None:
         while held := self.next():
-            with self.lock:
-                wanted = held.started = not held.line.is_cut  # else taken back, or canceled
-            if wanted:
-                self.call(held)
+            self.go_on(held, patient=True)
+            self.watch.bell.ring()  # it may have to be watched, or its slot be free
 
     def next(self) -> Held | None:
         while True:
@@ -140,23 +231,7 @@ class Executor:
                         self.threads.discard(threading.current_thread())
                         return None
 
-    def call(self, held: Held) -> None:
-        request = held.call.request
-        metrics.observe("cronjob_executor_wait_seconds", time.monotonic() - held.due)
-        try:
-            failpoint("call.before")
-            reply = self.client.send(request, held.line) if request else None
-            failpoint("call.sent")
-            outcome = calls.outcome(held.call, reply)
-        except Exception as error:
-            logger.exception("a call failed in an unforeseen way")
-            outcome = calls.broken(held.call, error)
-        held.size = outcome.size
-        with self.lock:
-            self.buffered += held.size
-            self.called += 1
-        self.answers.append((held, outcome))
-        self.wake()
+    # --- what is asked by the thread that has the database ------------------------------------
 
     def finished(self, most: int) -> list[tuple[Held, Outcome]]:
         """The answers that came in, to be settled and then `release`d."""
@@ -175,6 +250,7 @@ class Executor:
         for held, _ in answers:
             with self.lock:
                 self.buffered -= held.size
+                self.answered -= 1
             self.held.pop((held.call.run_id, held.call.fence), None)
 
     def cut(self, keys: Iterable[Key]) -> None:
@@ -186,7 +262,7 @@ class Executor:
                     del self.held[key]
 
     def unstarted(self) -> list[Held]:
-        """Take back what no thread has begun."""
+        """Take back what has not begun."""
         with self.lock:
             found = [held for held in self.held.values() if not held.started]
             for held in found:
@@ -195,13 +271,27 @@ class Executor:
         return found
 
     def end(self, *, patience: float) -> None:
-        with self.soon:
+        with self.lock:  # from here on none is added
             self.ending = True
-            self.soon.notify()
-        with self.lock:
-            threads = list(self.threads)
-        for _ in threads:
+            patient = list(self.threads)
+        self.watch.bell.ring()
+        for _ in patient:
             self.queue.put(None)
         until = time.monotonic() + patience
-        for thread in threads:
+        for thread in (*patient, *filter(None, [self.watching])):
             thread.join(max(0.0, until - time.monotonic()))
+        if not (self.watching and self.watching.is_alive()):
+            self.watch.close()
+
+
+def outcome_of(held: Held, reply: http.Reply | None) -> Outcome:
+    try:
+        failpoint("call.sent")
+        return calls.outcome(held.call, reply)
+    except Exception as error:
+        return broken(held, error)
+
+
+def broken(held: Held, error: Exception) -> Outcome:
+    logger.error("a call failed in an unforeseen way", exc_info=error)
+    return calls.broken(held.call, error)

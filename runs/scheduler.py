@@ -22,7 +22,7 @@ from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
-from runs.executor import WIDEN_SECONDS, Executor, Key
+from runs.executor import Executor, Key
 from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
@@ -42,7 +42,7 @@ CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long nothing else is there than what was seen
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
 LONG_SECONDS = 0.04  # a round that lasts longer is not made up for
-FADING = 0.8  # from round to round, of how long one lasts
+LATELY_SECONDS = 3.0  # for so long it is remembered
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
 
 
@@ -83,7 +83,7 @@ class Scheduler:
         self.looked = self.tidied = self.warned = 0.0
         self.seen: Glance | None = None  # what there is to do, less what was done since
         self.again = math.inf  # by then something else may be there
-        self.lasts = 0.0  # a round, of late
+        self.lasts = self.lasted_at = 0.0  # a round of late, and when that was
         self.looked_now = False  # in this round
         self.grown = True  # something was made since plans were
         self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
@@ -132,7 +132,7 @@ class Scheduler:
     def beat(self) -> float:
         """One round; for how long there is nothing to do."""
         begun = time.monotonic()
-        self.executor.widen()
+        self.executor.look_after()
         self.collect()
         if self.lease.lost:
             self.start_anew()
@@ -146,8 +146,9 @@ class Scheduler:
         self.drop_canceled()
         self.grown = self.grown or made + moved > 0
         if made + moved:
-            lasted = min(time.monotonic() - begun, LONG_SECONDS)
-            self.lasts = max(lasted, FADING * self.lasts)
+            ended = time.monotonic()
+            self.lasts *= math.exp((self.lasted_at - ended) / LATELY_SECONDS)
+            self.lasts, self.lasted_at = max(min(ended - begun, LONG_SECONDS), self.lasts), ended
         if made == settings.CRONJOB_BATCH_MAX or more:
             return 0
         return self.rest()
@@ -205,8 +206,6 @@ class Scheduler:
                 ahead.append((at - now).total_seconds() if at > now else CONTENDED_SECONDS)
         if self.executor.held:  # one of them may be canceled
             ahead.append(self.looked + LOOK_SECONDS - time.monotonic())
-        if self.executor.early or not self.executor.queue.empty():  # they may need more threads
-            ahead.append(WIDEN_SECONDS)
         ahead.append(self.again - time.monotonic())
         return max(LEAST_SECONDS, min([settings.CRONJOB_POLL_SECONDS, *ahead]))
 

@@ -12,9 +12,29 @@ PLAIN = re.compile(
     rf"HTTP/1\.1 ([2-5]\d\d)(?: ({TEXT}))?\r\n((?:{TOKEN}:{TEXT}\r\n)*)\r\n".encode()
 )
 FRAMING = ("content-length", "transfer-encoding")
+# Of a head, whatever else it says: where it ends, and what says where its body does.
+HEAD_END = re.compile(rb"\r?\n\r?\n")
+FRAME = re.compile(rb"(?i)\n(content-length|transfer-encoding|content-encoding):[ \t]*([^\r\n]*)")
+BODILESS = re.compile(rb"HTTP/1\.1 (?:204|304)")
 DIGITS = re.compile("[0-9]{1,18}")
 HEADERS_MAX = 100  # the standard library's; the empty line at the end is one
 FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long ago
+
+
+def length_of(data: bytes, *, method: str) -> int | None:
+    """How many bytes an answer has that begins like this, at least; None if only reading tells."""
+    end = HEAD_END.search(data)
+    if not end:
+        return len(data) + 1
+    if not PLAIN.match(data):
+        return None
+    if method == "HEAD" or BODILESS.match(data):
+        return end.end()
+    frames = FRAME.findall(data, 0, end.end())
+    if len(frames) != 1 or frames[0][0].lower() != b"content-length":
+        return None
+    length = frames[0][1].decode("latin-1")
+    return end.end() + int(length) if DIGITS.fullmatch(length) else None
 
 
 class Head(list[tuple[str, str]]):

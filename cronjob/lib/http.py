@@ -17,6 +17,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import client
@@ -32,7 +33,7 @@ from urllib3.util import create_urllib3_context
 from cronjob.lib import addresses
 from cronjob.lib.addresses import Place, Refused
 from cronjob.lib.answer import TEXT, TOKEN, Answer, merged
-from cronjob.lib.wire import CutOff, Line, Pool, Stream, Wire, dial, left
+from cronjob.lib.wire import STEP, CutOff, Line, Pool, Steps, Stream, Wire, dial, left
 
 __all__ = ["Client", "Line", "Reply", "Request"]
 
@@ -40,7 +41,6 @@ logger = logging.getLogger(__name__)
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings show URLs with all they hold
 
 REDIRECTS_MAX = 5
-STEP = 65536  # bytes, read at once
 STEP_PACKED = 2048  # of a compressed body, which may be a thousand times as much
 
 FRAMING = ("host", "content-length", "transfer-encoding", "connection")  # ours to say
@@ -179,11 +179,24 @@ class Client:
         self._pool.close()
 
     def send(self, request: Request, line: Line | None = None) -> Reply:
-        """Make the call. Never raises, whatever happens."""
+        """Make the call, and wait for its answer. Never raises, whatever happens."""
+        steps = self.steps(request, line)
+        while True:
+            try:
+                stream = next(steps)
+            except StopIteration as end:
+                reply: Reply = end.value
+                return reply
+            if stream:
+                with suppress(TimeoutError):  # which is found out by the next step, too
+                    stream.ready(stream.wants)
+
+    def steps(self, request: Request, line: Line | None = None) -> Steps[Reply]:
+        """The same for whoever waits for many calls at once."""
         call = Call(request, line or Line())
         kind = message = ""
         try:
-            self._follow(call)
+            yield from self._follow(call)
         except Failure as failure:
             kind, message = failure.args
         except CutOff:
@@ -197,12 +210,12 @@ class Client:
             return call.reply("body" if call.code else "connect", "cut off", cut=True)
         return call.reply(kind, message)
 
-    def _follow(self, call: Call) -> None:
+    def _follow(self, call: Call) -> Steps[None]:
         hop = call.request
         for _ in range(REDIRECTS_MAX + 1):
             if call.line.is_cut:
                 raise CutOff
-            self._exchange(call, hop, addresses.locate(hop.url))
+            yield from self._exchange(call, hop, addresses.locate(hop.url))
             if not (hop.follow_redirects and call.location):
                 return
             code, to, call.redirected = call.code, call.location, True
@@ -210,13 +223,14 @@ class Client:
             hop = redirected(hop, code, to)
         raise Refused(f"more than {REDIRECTS_MAX} redirects")
 
-    def _exchange(self, call: Call, hop: Request, place: Place) -> None:
+    def _exchange(self, call: Call, hop: Request, place: Place) -> Steps[None]:
         request = written(hop, place)  # first: what cannot be sent needs no connection
         if kept := self._pool.take(place.origin):
             call.connecting = call.connecting or 0.0
-            if self._talk(call, kept, hop.method, place, request):
+            if (yield from self._talk(call, kept, hop.method, place, request)):
                 return
-        self._talk(call, self._connect(call, place), hop.method, place, request)
+        yield None
+        yield from self._talk(call, self._connect(call, place), hop.method, place, request)
 
     def _connect(self, call: Call, place: Place) -> Wire:
         began, line = monotonic(), call.line
@@ -249,13 +263,16 @@ class Client:
             sock.close()
             raise
 
-    def _talk(self, call: Call, wire: Wire, method: str, place: Place, request: bytes) -> bool:
+    def _talk(
+        self, call: Call, wire: Wire, method: str, place: Place, request: bytes
+    ) -> Steps[bool]:
         """Ask and listen. False if a kept connection was dead and asking again does no harm."""
         stream, whole = wire.stream, False
         try:
             call.line.hold_socket(stream.sock)
             stream.restart(deadline=call.deadline)
-            heard = stream.send(request)
+            heard = yield from stream.send(request)
+            yield from stream.whole(method)
             response = Answer(cast(socket.socket, wire), method=method)
             response.begin()
             if stream.ended:  # which is taken for the end of the headers

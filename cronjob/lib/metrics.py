@@ -43,7 +43,7 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "cronjob_run_lateness_seconds": ("From the planned time to the first attempt.", ()),
     "cronjob_executor_wait_seconds": (
-        "For so long an attempt that was taken, and is due, waits for a thread.",
+        "For so long an attempt that was taken, and is due, waits for a slot.",
         (),
     ),
     "cronjob_scheduler_scan_latency": ("Seconds that a look for what is due took.", ()),

@@ -1,26 +1,38 @@
-"""Connections that end when told: by a deadline in every phase, or cut off by another thread."""
+"""Connections that end when told: by a deadline in every phase, or cut off by another thread.
+
+Whoever would have to wait for one yields it instead: a thread of its own waits then and there, or
+one thread for all of them.
+"""
 
 import io
 import os
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINPROGRESS
 from functools import partial
 from math import ceil
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cronjob.lib.addresses import Address, Origin
+from cronjob.lib.answer import length_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 IDLE_SECONDS = 1.5  # gunicorn hangs up after 2, Node and uvicorn after 5: we go first
 LIFE_SECONDS = 60.0  # by then a name may lead elsewhere
+STEP = 65536  # bytes, read at once
+MOST = 65536  # bytes of an answer that are waited for before any of them is looked at
+
+T = TypeVar("T")
+# On the way to its result it yields what it waits for: a stream, until it is ready for what it
+# `wants` or its time is over. None: from here on nobody knows what it will have to wait for.
+Steps = Generator["Stream | None", None, T]
 
 
 class CutOff(Exception):
@@ -117,6 +129,9 @@ class Stream(io.RawIOBase):
         sock.setblocking(False)
         self.sock, self.encrypted = sock, isinstance(sock, ssl.SSLSocket)
         self.polls = {event: poll_for(sock, event) for event in (select.POLLIN, select.POLLOUT)}
+        self.wants = select.POLLIN
+        self.early = b""  # what came before anybody read it
+        self.failure: OSError | None = None  # what came after that
         self.restart(deadline=None)
 
     def restart(self, *, deadline: float | None) -> None:
@@ -138,6 +153,13 @@ class Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
+        if self.early:
+            whole = memoryview(buffer)
+            count = min(len(whole), len(self.early))
+            whole[:count], self.early = self.early[:count], self.early[count:]
+            return count
+        if self.failure:
+            raise self.failure
         # Nothing is there yet, most often; of what is encrypted some may have been read before.
         event = 0 if self.encrypted else select.POLLIN
         while True:
@@ -158,28 +180,60 @@ class Stream(io.RawIOBase):
             self.first_byte_at = monotonic()
         return count
 
-    def send(self, data: bytes) -> bool:
-        """False if the other side did not want to hear all of it."""
-        rest = memoryview(data)
+    def fill(self) -> int | None:
+        """Keep what is there for whoever reads: how much, 0 at the end; None if nothing is yet."""
         try:
-            while rest:
-                self.send_some(rest)
-                rest = memoryview(data)[self.written :]
-        except ConnectionError:
-            if not self.written:
-                raise
-            return False  # it may have said why before it hung up, such as 413
-        return True
+            piece = self.sock.recv(STEP)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            self.wants = select.POLLIN
+            return None
+        except ssl.SSLWantWriteError:
+            self.wants = select.POLLOUT
+            return None
+        except OSError as error:  # what came before it counts
+            self.failure = error
+            return 0
+        if piece and self.first_byte_at is None:
+            self.first_byte_at = monotonic()
+        self.early += piece
+        return len(piece)
 
-    def send_some(self, rest: memoryview) -> None:
-        if self.deadline is not None:
+    def whole(self, method: str) -> Steps[None]:
+        """Until the answer is there, or it shows that only reading tells where it ends."""
+        assert self.deadline is not None
+        self.wants = select.POLLIN
+        while monotonic() < self.deadline:  # what came until then is read all the same
+            yield self
+            while (count := self.fill()) is not None:
+                if not count:
+                    return
+                length = length_of(self.early, method=method)
+                if length is not None and length <= len(self.early):
+                    return
+                if length is None or length > MOST or len(self.early) > MOST:
+                    yield None
+                    return
+
+    def send(self, data: bytes) -> Steps[bool]:
+        """False if the other side did not want to hear all of it."""
+        assert self.deadline is not None
+        rest = memoryview(data)
+        while rest:
             left(self.deadline)
-        try:
-            self.written += self.sock.send(rest)
-        except (BlockingIOError, ssl.SSLWantWriteError):
-            self.ready(select.POLLOUT)
-        except ssl.SSLWantReadError:
-            self.ready(select.POLLIN)
+            try:
+                self.written += self.sock.send(rest)
+                rest = memoryview(data)[self.written :]
+                continue
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self.wants = select.POLLOUT
+            except ssl.SSLWantReadError:
+                self.wants = select.POLLIN
+            except ConnectionError:
+                if not self.written:
+                    raise
+                return False  # it may have said why before it hung up, such as 413
+            yield self
+        return True
 
 
 def poll_for(sock: socket.socket, event: int) -> "select.poll":

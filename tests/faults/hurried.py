@@ -11,6 +11,7 @@ HASTE = {  # what waits some seconds in production, so that a short test sees it
     "runs.scheduler": {"TIDY_SECONDS": 0.5, "LOOK_SECONDS": 0.3},
     "runs.settle": {"LOST_PAUSE": timedelta(seconds=0.5)},
     "runs.claim": {"GRACE": timedelta(seconds=1)},
+    "runs.executor": {"HUNG_SECONDS": 0.5},
     "runs.rescue": {"FORGOTTEN": timedelta(seconds=1)},
     "cronjob.lib.wakeup": {"AGAIN_SECONDS": 0.5},
 }

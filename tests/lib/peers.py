@@ -10,6 +10,7 @@ from threading import Condition, Event, Thread
 from typing import Any
 
 from cronjob.lib import http
+from cronjob.lib.watch import Watch
 
 PATIENCE = 20  # seconds after which something that must happen did not
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -41,6 +42,24 @@ class Watched(http.Line):
             assert self.change.wait_for(lambda: self.holds >= holds, PATIENCE)
         assert after is None or after.wait(PATIENCE)
         self.cut()
+
+
+class WatchedClient(http.Client):
+    """Calls as a scheduler makes them: whatever can be waited for along with others is."""
+
+    def send(self, request: http.Request, line: http.Line | None = None) -> http.Reply:
+        watch, steps = Watch[None](), self.steps(request, line)
+        try:
+            while True:
+                if stream := next(steps):
+                    watch.add(stream, None)
+                    while not watch.wait(PATIENCE):
+                        pass
+        except StopIteration as end:
+            reply: http.Reply = end.value
+            return reply
+        finally:
+            watch.close()
 
 
 class Peer:

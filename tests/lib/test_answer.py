@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronjob.lib.answer import PLAIN, Answer
+from cronjob.lib.answer import PLAIN, Answer, length_of
 
 NAMES = ["Content-Type", "content-type", "Server", "X-A", "x_1", "Set-Cookie", "Date"]
 FRAMING = [
@@ -109,3 +109,85 @@ def test_no_head_takes_long_to_be_looked_at(piece):
     before = time.process_time()
     assert PLAIN.match(data) is None or b"\r\n\r\n" in data
     assert time.process_time() - before < 10
+
+
+OF_TEN = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "length"),
+    [
+        (OF_TEN + b"\r\n", "GET", 49),
+        (OF_TEN + b"Server: x\r\n\r\n0123456789HTTP/1.1", "GET", 60),  # what comes unasked, too
+        (OF_TEN + b"\r\n", "HEAD", 39),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "GET", 27),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n", "GET", 49),
+        (OF_TEN + b"Transfer-Encoding: chunked\r\n\r\n", "GET", None),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+            "GET",
+            None,
+        ),
+        (OF_TEN + b"Content-Length: 10\r\n\r\n", "GET", None),
+        (
+            OF_TEN + b"content-encoding: gzip\r\n\r\n",
+            "GET",
+            None,
+        ),  # it may be a thousand times more
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n", "GET", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n", "GET", None),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "GET", None),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n", "GET", None),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n", "GET", None),
+        (b"HTTP/1.1 200 OK\nContent-Length: 1\n\n", "GET", None),
+        (b"nothing of the kind\r\n\r\n", "GET", None),
+    ],
+)
+def test_how_long_an_answer_is_shows_in_its_head_or_only_in_reading(data, method, length):
+    assert length_of(data, method=method) == length
+
+
+def test_an_answer_whose_head_is_not_there_yet_is_longer_than_that():
+    head = OF_TEN + b"\r\n"
+    for n in range(len(head)):
+        told = length_of(head[:n], method="GET")
+        assert told is not None
+        assert told > n
+
+
+@given(st.sampled_from(STATUS), st.lists(lines, max_size=5), st.binary(max_size=30))
+def test_what_is_taken_for_whole_needs_nothing_more_to_be_read(status, said, rest):
+    """Else the one thread that waits for all calls would wait for this one alone."""
+    head = "\r\n".join([status, *said, "", ""]).encode("latin-1", "ignore")
+    data = head + rest
+    length = length_of(data, method="GET")
+    if length is None or length > len(data):
+        return
+    sock = Enough(data)
+    answer = Answer(sock, method="GET")
+    try:
+        answer.begin()
+        while answer.read1(100):
+            pass
+    except (client.HTTPException, ValueError):
+        pass
+    assert not sock.asked_for_more
+
+
+class Enough(io.RawIOBase):
+    """A connection on which nothing else comes."""
+
+    def __init__(self, data):
+        self.data, self.asked_for_more = data, False
+
+    def makefile(self, _mode):
+        return io.BufferedReader(self)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        piece, self.data = self.data[: len(buffer)], self.data[len(buffer) :]
+        self.asked_for_more = self.asked_for_more or not piece
+        buffer[: len(piece)] = piece
+        return len(piece)

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from cronjob.lib import http
-from tests.lib.peers import PATIENCE, Peer, request, saying
+from tests.lib.peers import PATIENCE, Peer, WatchedClient, request, saying
 from tests.target import Answer, Target
 
 DATA = b"0123456789" * 1000
@@ -22,9 +22,9 @@ def target():
         yield target
 
 
-@pytest.fixture
-def client():
-    client = http.Client(allow=[], deny=[], pool=16)
+@pytest.fixture(params=[http.Client, WatchedClient])
+def client(request):
+    client = request.param(allow=[], deny=[], pool=16)
     yield client
     client.close()
 

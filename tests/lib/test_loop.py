@@ -52,5 +52,23 @@ def test_signals_are_counted_and_end_the_sleep():
 def test_waking_a_loop_that_has_ended_does_no_harm():
     with Loop() as loop:
         pass
-    loop.woken = False
+    loop.bell.rung = False
     loop.wake()
+
+
+def test_a_word_that_comes_while_another_is_heard_keeps_no_later_one_from_being_heard(monkeypatch):
+    right = os.read
+
+    def read(*what):
+        loop.wake()
+        return right(*what)
+
+    with Loop() as loop:
+        loop.wake()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "read", read)
+            loop.wait(LONG)
+        loop.wake()
+        begun = time.monotonic()
+        loop.wait(LONG)
+        assert time.monotonic() - begun < LONG / 2

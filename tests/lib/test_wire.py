@@ -16,6 +16,7 @@ from tests.lib.peers import (
     PATIENCE,
     Peer,
     Watched,
+    WatchedClient,
     certificate,
     full,
     read_head,
@@ -48,10 +49,10 @@ def trusted():
         yield certificate(Path(folder))
 
 
-@pytest.fixture
-def client(monkeypatch, trusted):
+@pytest.fixture(params=[http.Client, WatchedClient])
+def client(request, monkeypatch, trusted):
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
-    client = http.Client(allow=[], deny=[], pool=16)
+    client = request.param(allow=[], deny=[], pool=16)
     yield client
     client.close()
 

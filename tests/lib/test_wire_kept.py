@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from cronjob.lib import http, wire
-from tests.lib.peers import OK, PATIENCE, Peer, read_head, request, saying
+from tests.lib.peers import OK, PATIENCE, Peer, WatchedClient, read_head, request, saying
 from tests.target import Target
 
 
@@ -15,9 +15,9 @@ def target():
         yield target
 
 
-@pytest.fixture
-def client():
-    client = http.Client(allow=[], deny=[], pool=16)
+@pytest.fixture(params=[http.Client, WatchedClient])
+def client(request):
+    client = request.param(allow=[], deny=[], pool=16)
     yield client
     client.close()
 

@@ -1,16 +1,18 @@
-"""Threads that call: few where answers come at once, as many as slots where they do not."""
+"""Calls: as many at once as there are slots, and threads for those that nobody can watch."""
 
+import threading
 import time
 from uuid import uuid4
 
 import pytest
 
-from cronjob.lib import clock, http, processor
+from cronjob.lib import clock, http
 from runs import calls, executor, trigger
 from runs.models import TaskRun
 from tasks.models import Task
 from tests import marks
-from tests.runs.test_scheduler import PATIENCE, ended, new, scheduling, until
+from tests.lib.peers import Peer, read_head, read_on
+from tests.runs.test_scheduler import PATIENCE, new, scheduling, until
 from tests.target import Target
 
 pytestmark = [*marks.committing, pytest.mark.usefixtures("hints")]
@@ -35,14 +37,114 @@ def executors(monkeypatch):
     return made
 
 
-def test_targets_that_take_their_time_get_as_many_calls_at_once_as_there_are_slots(target):
+def test_targets_that_take_their_time_are_waited_for_by_one_thread(target, executors):
     task = new(target, "/hold", concurrency_policy="PARALLEL", timeout_seconds=600)
     many = 3 * executor.FEW
     for _ in range(many):
         trigger.trigger(task, now=clock.now())
     with scheduling(slots=many):
         assert len(target.wait_for(many, timeout=PATIENCE)) == many
+        until(lambda: executors[0].queue.empty())
+        assert len(executors[0].threads) < many
         target.release()
+
+
+def unwatchable(sock):
+    """An answer of which only reading tells where it ends."""
+    read_head(sock)
+    sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+    read_on(sock)
+
+
+def test_answers_that_nobody_can_watch_get_threads_up_to_as_many_as_there_are_slots(
+    calling, target
+):
+    many = 3 * executor.FEW
+    calling.slots = many + 1
+    with Peer(unwatchable) as peer:
+        for n in range(many):
+            run, call = attempt(target, id=n, fence=1)
+            call.request.url = peer.url
+            calling.submit(run, call)
+        until(lambda: len(calling.threads) >= many)
+        calling.submit(*attempt(target, id=many, fence=1))
+        target.wait_for(1)  # and others go on
+        calling.cut([(n, 1) for n in range(many)])
+        until(lambda: len(calling.answers) == many + 1)
+    calling.end(patience=PATIENCE)
+
+
+def test_no_more_is_called_at_once_than_there_are_slots(target, calling):
+    for n in range(3):
+        calling.submit(*attempt(target, "/hold", id=n, fence=1))
+    assert len(target.wait_for(2)) == 2
+    until(lambda: calling.watch.watched)
+    assert calling.under_way == 2
+    assert [held.run.pk for held in calling.unstarted()] == [2]
+    target.release()
+    until(lambda: len(calling.answers) == 2)
+    calling.end(patience=PATIENCE)
+    assert calling.under_way == 0
+
+
+def test_a_slot_is_free_once_its_call_is_answered_and_before_if_they_end_one_after_another(
+    target, calling, monkeypatch
+):
+    calling.submit(*attempt(target, id=1, fence=1))
+    assert calling.free == 1
+    until(lambda: calling.answers)
+    assert calling.free == 2  # although its answer is not written yet
+    calling.release(calling.finished(1))
+    assert calling.free == 2
+    monkeypatch.setattr(calling.pace, "of_late", lambda: 1 / executor.SOON_SECONDS)
+    assert calling.free == 3
+    monkeypatch.setattr(calling.pace, "of_late", lambda: 100 / executor.SOON_SECONDS)
+    assert calling.free == 4  # never more than the slots once more
+    calling.end(patience=PATIENCE)
+
+
+def test_a_call_that_hangs_where_none_should_holds_up_no_other(target, calling, monkeypatch):
+    monkeypatch.setattr(executor, "HUNG_SECONDS", 0.1)
+    hung, over = threading.Event(), threading.Event()
+
+    def hang(call, reply, right=calls.outcome):
+        if not hung.is_set():
+            hung.set()
+            over.wait()
+        return right(call, reply)
+
+    monkeypatch.setattr(calls, "outcome", hang)
+    calling.submit(*attempt(target, id=1, fence=1))
+    assert hung.wait(PATIENCE)
+    first = calling.watching
+    calling.submit(*attempt(target, id=2, fence=1))
+    until(lambda: calling.look_after() or calling.answers)
+    over.set()
+    until(lambda: len(calling.answers) == 2)
+    first.join(PATIENCE)
+    assert not first.is_alive()
+    calling.end(patience=PATIENCE)
+
+
+def test_a_pace_is_told_as_it_was_of_late_and_fades():
+    pace = executor.Pace()
+    assert pace.of_late() == 0
+    for _ in range(100):
+        pace.add()
+    assert 100 < pace.of_late() <= 100 / executor.LATELY_SECONDS
+    pace.told_at -= 100 * executor.LATELY_SECONDS
+    assert pace.of_late() < 0.01
+
+
+def test_whatever_goes_wrong_in_waiting_is_told_and_calls_go_on(target, calling, monkeypatch):
+    def failing(seconds, right=calling.watch.wait):
+        monkeypatch.setattr(calling.watch, "wait", right)
+        raise OSError("no more")
+
+    monkeypatch.setattr(calling.watch, "wait", failing)
+    calling.submit(*attempt(target, id=1, fence=1))
+    until(lambda: calling.answers)
+    calling.end(patience=PATIENCE)
 
 
 @pytest.fixture
@@ -53,9 +155,9 @@ def calling():
     client.close()
 
 
-def attempt(target, **ids):
+def attempt(target, path="/status/200", **ids):
     run = TaskRun(**(ids | {"uuid": uuid4(), "trigger": "MANUAL", "scheduled_time": clock.now()}))
-    run.task = Task(id=1, name="mine", target_url=target.url("/status/200"))
+    run.task = Task(id=1, name="mine", target_url=target.url(path))
     return run, calls.prepare(run, now=clock.now())
 
 
@@ -67,15 +169,15 @@ def test_a_call_claimed_early_waits_for_its_moment(target, calling):
     calling.end(patience=PATIENCE)
 
 
-def test_it_is_told_how_long_a_call_waits_for_a_thread(target, calling, monkeypatch):
+def test_it_is_told_how_long_a_call_waits_for_a_slot(target, calling, monkeypatch):
     told = []
     monkeypatch.setattr(executor.metrics, "observe", lambda *what: told.append(what))
-    with monkeypatch.context() as nobody_calls:
-        nobody_calls.setattr(calling, "grow", lambda number: None)
-        calling.submit(*attempt(target, id=1, fence=1))
+    calling.slots = 0
+    calling.submit(*attempt(target, id=1, fence=1))
     (held,) = calling.held.values()
     held.due -= 100
-    calling.grow(1)
+    calling.slots = 1
+    calling.watch.bell.ring()
     target.wait_for(1)
     ((name, seconds),) = told
     assert name == "cronjob_executor_wait_seconds"
@@ -90,75 +192,15 @@ def test_a_call_that_waits_for_its_moment_can_be_taken_back(target, calling):
     target.wait_for(1)  # it need not wait for them
     assert [held.run.pk for held in calling.unstarted()] == [*range(executor.FEW)]
     calling.end(patience=PATIENCE)
-    assert not any(thread.is_alive() for thread in calling.threads)
+    assert not any(thread.is_alive() for thread in (*calling.threads, calling.watching))
     assert len(target.wait_for(1)) == 1
 
 
-@pytest.mark.parametrize(
-    ("ours", "idle", "widens"),
-    [
-        (0.1, 0.0, True),  # its targets take their time
-        (0.5, 1.0, True),  # so they do, and are called as they answer
-        (0.5, 0.1, False),  # all processors are at work
-        (0.9, 1.0, False),  # ours is
-    ],
-)
-def test_threads_are_added_while_processors_have_nothing_to_do(
-    calling, monkeypatch, ours, idle, widens
-):
-    now = time.monotonic()
-    told = iter(
-        [processor.Times(now - 10, 1, 1), processor.Times(now, 1 + 10 * ours, 1 + 10 * idle)]
-    )
-    monkeypatch.setattr(processor, "times", lambda: next(told))
-    grown = []
-    monkeypatch.setattr(calling, "grow", grown.append)
-    calling.widen()
-    calling.queue.put(None)  # something waits for a thread
-    calling.widen()
-    assert not grown
-    calling.widen()
-    assert bool(grown) == widens
-
-
-@pytest.mark.parametrize(
-    ("calls", "grown"),
-    [
-        ([1000], 1),  # a second; the next ones with four times the threads
-        ([1000, 3000], 2),
-        ([1000, 1200], 1),  # something else is what they wait for: a lock, or their target
-        ([1000, 3], 2),  # they take longer than that
-        ([1000, 1200, 400], 2),  # now they take longer
-    ],
-)
-def test_threads_are_added_as_long_as_they_bring_something(calling, monkeypatch, calls, grown):
-    now, seconds = time.monotonic() - 10, iter(range(len(calls) + 1))
-    monkeypatch.setattr(processor, "times", lambda: processor.Times(now + next(seconds), 1, 1))
-    times = []
-    monkeypatch.setattr(calling, "grow", times.append)
-    calling.threads = {*range(executor.FEW)}
-    calling.queue.put(None)
-    calling.widen()
-    for done in calls:
-        calling.called += done
-        calling.widen()
-    assert len(times) == grown
-
-
-def test_a_machine_tells_how_long_its_processors_had_nothing_to_do():
-    assert processor.idle_seconds() > 0
-
-
-def test_threads_that_are_not_needed_any_more_end(target, executors, monkeypatch):
+def test_threads_that_are_not_needed_any_more_end(target, calling, monkeypatch):
     monkeypatch.setattr(executor, "IDLE_SECONDS", 0.1)
-    task = new(target, "/hold", concurrency_policy="PARALLEL", timeout_seconds=600)
-    many = 2 * executor.FEW
-    for _ in range(many):
-        trigger.trigger(task, now=clock.now())
-    with scheduling(slots=many):
-        target.wait_for(many, timeout=PATIENCE)
-        assert len(executors[0].threads) == many
-        target.release()
-        until(lambda: len(executors[0].threads) == executor.FEW)
-        last = trigger.trigger(new(target, name="another"), now=clock.now())
-        ended(pk=last.pk)
+    calling.slots = 2 * executor.FEW
+    calling.grow(2 * executor.FEW)
+    until(lambda: len(calling.threads) == executor.FEW)
+    calling.submit(*attempt(target, id=1, fence=1))
+    target.wait_for(1)
+    calling.end(patience=PATIENCE)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from runs.executor import WIDEN_SECONDS, Executor
+from runs.executor import Executor
 from runs.glance import Glance
 from runs.scheduler import (
     CONTENDED_SECONDS,
@@ -96,12 +96,6 @@ def test_after_what_was_done_or_could_not_be_a_scheduler_soon_looks_again(
     resting.tried(TO_MAKE, NOON + at * SECOND, NOON, done=done)
     assert resting.again - time.monotonic() <= most
     assert resting.rest() <= max(most, LEAST_SECONDS)
-
-
-def test_calls_that_wait_for_their_moment_keep_a_scheduler_ready_to_add_threads(scheduler):
-    resting = scheduler()
-    resting.executor.early.append((0.0, 0, None))
-    assert resting.rest() <= WIDEN_SECONDS
 
 
 def test_what_was_gone_when_it_was_to_be_done_is_looked_for_at_once(scheduler):
