@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -29,11 +30,11 @@ BATCH_BYTES = 8 * 2**20  # of answers that are settled together
 # long answer. Those that need not wait only get in each other's way.
 FEW = 4
 WIDEN_SECONDS = 0.01  # for so long something may wait for one
-HUNG_SECONDS = 5.0  # no step takes so long
+HUNG_SECONDS = 5.0  # no step of a call takes so long
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 SOON_SECONDS = 0.05  # from a look for what is ready to its calls, and to the next look
-LATELY_SECONDS = 0.5
+LATELY_SECONDS = 0.25
 
 Key = tuple[int, int]  # a run and its fence: one attempt
 
@@ -71,11 +72,11 @@ class Executor:
         self.answers: deque[tuple[Held, Outcome]] = deque()
         self.answered = self.buffered = 0  # and not settled yet: attempts, and bytes
         self.pace = Pace()
-        self.early: list[tuple[float, int, Held]] = []  # a heap of what is not due yet
-        self.due: deque[Held] = deque()
+        self.early: list[tuple[float, int, Held]] = []  # a heap, by when they are due
         self.numbers = count()
         self.watch: Watch[Held] = Watch()
         self.watching: threading.Thread | None = None
+        self.sleeping = threading.Lock()  # only one does, also where another was left behind
         self.ready: deque[Held] = deque()  # to be gone on with
         self.busy_since = inf  # or asleep
         self.queue: SimpleQueue[Held | None] = SimpleQueue()  # for a thread that may wait
@@ -100,62 +101,80 @@ class Executor:
         """It is made as soon as there is a slot for it, but not before so many seconds."""
         due = time.monotonic() + max(0.0, wait)
         self.held[call.run_id, call.fence] = held = Held(run, call, due=due)
-        if wait <= 0:
-            self.due.append(held)
-        else:
-            with self.lock:
-                heappush(self.early, (due, next(self.numbers), held))
+        with self.lock:
+            heappush(self.early, (due, next(self.numbers), held))
         if not self.watching:
             self.begin_watching()
         self.watch.bell.ring()
 
     def look_after(self) -> None:
         """Whatever a call does that should not be possible, the others go on; to be asked often."""
-        if time.monotonic() - self.busy_since > HUNG_SECONDS:
+        hangs = time.monotonic() - self.busy_since > HUNG_SECONDS
+        if hangs:
             logger.error("a call hangs where none should; the others go on without it")
+        if hangs or (self.held and not (self.watching and self.watching.is_alive())):
             self.begin_watching()
 
     def begin_watching(self) -> None:
         self.busy_since = inf
         self.watching = threading.Thread(target=self.attend, name="calls", daemon=True)
-        self.watching.start()
+        if not started(self.watching):
+            self.watching = None  # until somebody looks after us
+        self.watch.bell.ring()  # for one who was left behind, and sleeps
 
     # --- the thread that waits for all --------------------------------------------------------
 
     def attend(self) -> None:
-        """Begin what is due, and go on with whatever can."""
-        own = threading.current_thread()
-        while not self.ending and self.watching is own:
+        """Go on with whatever can, and begin what is due, until another one does it."""
+        while not self.ending and self.is_watching():
             try:
-                self.ready.extend(self.watch.wait(self.rest()))
-                self.busy_since = time.monotonic()
-                while self.ready and self.watching is own:
-                    self.go_on(self.ready.popleft())
-                self.begin_due()
+                with self.sleeping:
+                    self.ready.extend(self.watch.wait(self.rest()))
+                while self.is_watching() and self.step():
+                    pass
                 self.widen()
-                if self.watching is own:
-                    self.busy_since = inf
             except Exception:
                 logger.exception("waiting for calls failed, trying again")
 
+    def is_watching(self) -> bool:
+        return self.watching is threading.current_thread()
+
+    def step(self) -> bool:
+        """One call a bit further; False if none can go on or begin."""
+        self.busy_since = time.monotonic()
+        if self.ready:
+            with suppress(IndexError):  # one who was left behind may have taken it
+                self.go_on(self.ready.popleft())
+        elif held := self.next_due():
+            self.begin(held)
+        else:
+            self.busy_since = inf
+            return False
+        return True
+
     def rest(self) -> float:
         """For how long nothing is to be done, if no connection is ready before."""
+        if self.ready:
+            return 0.0
         if not self.queue.empty():
             return WIDEN_SECONDS
         with self.lock:
-            return self.early[0][0] - time.monotonic() if self.early else inf
+            if not self.early or self.under_way >= self.slots:
+                return inf
+            return self.early[0][0] - time.monotonic()
 
-    def begin_due(self) -> None:
+    def next_due(self) -> Held | None:
+        """The first for which there is a slot by now."""
         with self.lock:
-            while self.early and self.early[0][0] <= time.monotonic():
-                self.due.append(heappop(self.early)[-1])
-        while self.due and self.under_way < self.slots:
-            held = self.due.popleft()
-            with self.lock:
-                wanted = held.started = not held.line.is_cut  # else taken back, or canceled
-                self.under_way += wanted
-            if wanted:
-                self.begin(held)
+            while self.early and self.under_way < self.slots:
+                if self.early[0][0] > time.monotonic():
+                    break
+                held = heappop(self.early)[-1]
+                if not held.line.is_cut:  # else taken back, or canceled
+                    held.started = True
+                    self.under_way += 1
+                    return held
+        return None
 
     def begin(self, held: Held) -> None:
         metrics.observe("cronjob_executor_wait_seconds", time.monotonic() - held.due)
@@ -174,7 +193,7 @@ class Executor:
                 if stream := next(held.steps):
                     return self.watch.add(stream, held)
                 if not patient:
-                    return self.put_off(held)
+                    return self.queue.put(held)
             outcome = outcome_of(held, None)
         except StopIteration as end:
             outcome = outcome_of(held, end.value)
@@ -194,16 +213,13 @@ class Executor:
 
     # --- threads that may wait ----------------------------------------------------------------
 
-    def put_off(self, held: Held) -> None:
-        self.queue.put(held)
-        if len(self.threads) < FEW:
-            self.grow(1)
-
     def widen(self) -> None:
         """More threads, as long as something waits for one; to be asked often."""
         now = time.monotonic()
         if self.queue.empty():
             self.crowded_since = now
+        elif len(self.threads) < FEW:
+            self.grow(FEW - len(self.threads))
         elif now - self.crowded_since >= WIDEN_SECONDS:
             self.crowded_since = now
             self.grow(len(self.threads))
@@ -213,8 +229,9 @@ class Executor:
             room = 0 if self.ending else self.slots - len(self.threads)
             for _ in range(min(number, room)):
                 thread = threading.Thread(target=self.work, name="call", daemon=True)
+                if not started(thread):
+                    break
                 self.threads.add(thread)
-                thread.start()
 
     def work(self) -> None:
         while held := self.next():
@@ -261,10 +278,11 @@ class Executor:
                 if not held.started:
                     del self.held[key]
 
-    def unstarted(self) -> list[Held]:
-        """Take back what has not begun."""
+    def unstarted(self, *, late: float = -inf) -> list[Held]:
+        """Take back what has not begun; or only what should have, so many seconds ago."""
+        by = time.monotonic() - late
         with self.lock:
-            found = [held for held in self.held.values() if not held.started]
+            found = [held for held in self.held.values() if not held.started and held.due <= by]
             for held in found:
                 held.line.cut()
                 del self.held[held.call.run_id, held.call.fence]
@@ -295,3 +313,13 @@ def outcome_of(held: Held, reply: http.Reply | None) -> Outcome:
 def broken(held: Held, error: Exception) -> Outcome:
     logger.error("a call failed in an unforeseen way", exc_info=error)
     return calls.broken(held.call, error)
+
+
+def started(thread: threading.Thread) -> bool:
+    """A machine may allow no more of them for now."""
+    try:
+        thread.start()
+    except RuntimeError:
+        logger.exception("a thread could not be started, trying again")
+        return False
+    return True

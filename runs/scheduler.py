@@ -294,6 +294,8 @@ class Scheduler:
         if not self.executor.held or time.monotonic() - self.looked < LOOK_SECONDS:
             return
         self.looked = time.monotonic()
+        # Claimed for slots that were to be free by now: somebody else may have some.
+        self.put_back([held.run for held in self.executor.unstarted(late=LOOK_SECONDS)])
         keys = list(self.executor.held)
         # Whoever called back before it answered may still answer: that ends by itself.
         open_or_ended = Q(deadline_at__isnull=False) | Q(
@@ -357,6 +359,7 @@ class Scheduler:
         failpoint("drain.released")
         while self.executor.held and not self.over(until):
             self.loop.wait(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))
+            self.executor.look_after()
             self.insist(self.collect, until)
             self.insist(self.drop_canceled, until)
         self.insist(self.leave, until)
@@ -365,8 +368,11 @@ class Scheduler:
 
     def give_back(self, runs: list[TaskRun]) -> None:
         self.lease.drain()
-        now = glance().now
-        while runs:
+        self.put_back(runs)
+
+    def put_back(self, runs: list[TaskRun]) -> None:
+        now = glance().now if runs else None
+        while runs and now:
             put_back(runs[-1], now=now)
             runs.pop()
 

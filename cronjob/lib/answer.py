@@ -15,6 +15,7 @@ FRAMING = ("content-length", "transfer-encoding")
 # Of a head, whatever else it says: where it ends, and what says where its body does.
 HEAD_END = re.compile(rb"\r?\n\r?\n")
 FRAME = re.compile(rb"(?i)\n(content-length|transfer-encoding|content-encoding):[ \t]*([^\r\n]*)")
+HEAD_MOST = 8192  # bytes; who says so much in advance is given a thread
 BODILESS = re.compile(rb"HTTP/1\.1 (?:204|304)")
 DIGITS = re.compile("[0-9]{1,18}")
 HEADERS_MAX = 100  # the standard library's; the empty line at the end is one
@@ -23,9 +24,9 @@ FOLD = re.compile(r"\r?\n[ \t]+")  # how a header went on in the next line, long
 
 def length_of(data: bytes, *, method: str) -> int | None:
     """How many bytes an answer has that begins like this, at least; None if only reading tells."""
-    end = HEAD_END.search(data)
+    end = HEAD_END.search(data, 0, HEAD_MOST)
     if not end:
-        return len(data) + 1
+        return len(data) + 1 if len(data) < HEAD_MOST else None
     if not PLAIN.match(data):
         return None
     if method == "HEAD" or BODILESS.match(data):

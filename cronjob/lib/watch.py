@@ -29,32 +29,39 @@ class Watch(Generic[T]):
         self.added.append((stream, whose))
 
     def wait(self, seconds: float) -> list[T]:
-        """Whose streams are ready, or out of time; none if woken, or when the seconds are over."""
-        self.take_in()
-        seconds = max(0.0, min(seconds, self.over_at - monotonic()))
+        """Whose streams are ready, or out of time; none if it rang, or the seconds are over."""
+        found = self.take_in()
+        seconds = 0.0 if found else max(0.0, min(seconds, self.over_at - monotonic()))
         if 0 < seconds < FINE_SECONDS:
             select.select([self.selector.fileno()], [], [], seconds)
             seconds = 0.0
-        found = self.selector.select(None if seconds == inf else seconds)
-        ready = [key.fd for key, _ in found]
-        if self.bell.reader in ready:
-            ready.remove(self.bell.reader)
-            self.bell.hush()
+        for key, _ in self.selector.select(None if seconds == inf else seconds):
+            if key.fd == self.bell.reader:
+                self.bell.hush()
+            else:
+                found.append(self.let_go(key.fd))
         if (now := monotonic()) >= self.over_at:
             late = [fd for fd, (stream, _) in self.watched.items() if over_at(stream) <= now]
-            ready += [fd for fd in late if fd not in ready]
-            left = [over_at(stream) for fd, (stream, _) in self.watched.items() if fd not in ready]
-            self.over_at = min(left, default=inf)
-        return [self.let_go(fd) for fd in ready]
+            found += [self.let_go(fd) for fd in late]
+            self.over_at = min(
+                (over_at(stream) for stream, _ in self.watched.values()), default=inf
+            )
+        return found
 
-    def take_in(self) -> None:
+    def take_in(self) -> list[T]:
+        """Watch what was added; whose streams cannot be, which they have to find out themselves."""
+        failed = []
         while self.added:
             stream, whose = self.added.popleft()
-            fd = stream.sock.fileno()
             event = EVENT_WRITE if stream.wants == select.POLLOUT else EVENT_READ
-            self.selector.register(fd, event)
-            self.watched[fd] = stream, whose
-            self.over_at = min(self.over_at, over_at(stream))
+            try:
+                fd = self.selector.register(stream.sock, event).fd
+            except (OSError, ValueError, KeyError):
+                failed.append(whose)
+            else:
+                self.watched[fd] = stream, whose
+                self.over_at = min(self.over_at, over_at(stream))
+        return failed
 
     def let_go(self, fd: int) -> T:
         self.selector.unregister(fd)

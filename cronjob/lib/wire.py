@@ -201,18 +201,21 @@ class Stream(io.RawIOBase):
     def whole(self, method: str) -> Steps[None]:
         """Until the answer is there, or it shows that only reading tells where it ends."""
         assert self.deadline is not None
+        length = 1
         self.wants = select.POLLIN
         while monotonic() < self.deadline:  # what came until then is read all the same
             yield self
-            while (count := self.fill()) is not None:
-                if not count:
-                    return
-                length = length_of(self.early, method=method)
-                if length is not None and length <= len(self.early):
-                    return
-                if length is None or length > MOST or len(self.early) > MOST:
+            count = self.fill()
+            if count == 0:
+                return
+            if count and len(self.early) >= length:
+                told = length_of(self.early, method=method)
+                if told is None or told > MOST:
                     yield None
                     return
+                if told <= len(self.early):
+                    return
+                length = told
 
     def send(self, data: bytes) -> Steps[bool]:
         """False if the other side did not want to hear all of it."""

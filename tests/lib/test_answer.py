@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronjob.lib.answer import PLAIN, Answer, length_of
+from cronjob.lib.answer import HEAD_MOST, PLAIN, Answer, length_of
 
 NAMES = ["Content-Type", "content-type", "Server", "X-A", "x_1", "Set-Cookie", "Date"]
 FRAMING = [
@@ -155,16 +155,27 @@ def test_an_answer_whose_head_is_not_there_yet_is_longer_than_that():
         assert told > n
 
 
-@given(st.sampled_from(STATUS), st.lists(lines, max_size=5), st.binary(max_size=30))
-def test_what_is_taken_for_whole_needs_nothing_more_to_be_read(status, said, rest):
+def test_a_head_that_is_too_long_to_be_read_again_and_again_is_not_waited_for():
+    head = OF_TEN + b"X: " + b"x" * HEAD_MOST
+    assert length_of(head, method="GET") is None
+    assert length_of(head + b"\r\n\r\n", method="GET") is None
+
+
+@given(
+    st.sampled_from(STATUS),
+    st.lists(lines, max_size=5),
+    st.binary(max_size=30),
+    st.sampled_from(["GET", "HEAD"]),
+)
+def test_what_is_taken_for_whole_needs_nothing_more_to_be_read(status, said, rest, method):
     """Else the one thread that waits for all calls would wait for this one alone."""
     head = "\r\n".join([status, *said, "", ""]).encode("latin-1", "ignore")
     data = head + rest
-    length = length_of(data, method="GET")
+    length = length_of(data, method=method)
     if length is None or length > len(data):
         return
     sock = Enough(data)
-    answer = Answer(sock, method="GET")
+    answer = Answer(sock, method=method)
     try:
         answer.begin()
         while answer.read1(100):

@@ -1,7 +1,9 @@
 """Calls: as many at once as there are slots, and threads for those that nobody can watch."""
 
+import math
 import threading
 import time
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -12,7 +14,7 @@ from runs.models import TaskRun
 from tasks.models import Task
 from tests import marks
 from tests.lib.peers import Peer, read_head, read_on
-from tests.runs.test_scheduler import PATIENCE, new, scheduling, until
+from tests.runs.test_scheduler import PATIENCE, ended, new, scheduling, until
 from tests.target import Target
 
 pytestmark = [*marks.committing, pytest.mark.usefixtures("hints")]
@@ -47,6 +49,24 @@ def test_targets_that_take_their_time_are_waited_for_by_one_thread(target, execu
         until(lambda: executors[0].queue.empty())
         assert len(executors[0].threads) < many
         target.release()
+
+
+def test_a_run_taken_for_a_slot_that_does_not_come_free_is_given_back(
+    target, executors, monkeypatch
+):
+    tasks = [new(target, "/hold", timeout_seconds=600), new(target, name="another")]
+    runs = [trigger.trigger(task, now=clock.now()) for task in tasks]
+    paces = [1 / executor.SOON_SECONDS]
+    monkeypatch.setattr(executor.Pace, "of_late", lambda pace: paces[-1])
+    with scheduling(slots=1):
+        target.wait_for(1)
+        until(lambda: len(executors[0].held) == 2)
+        paces.append(0)
+        given_back = TaskRun.objects.filter(status="SCHEDULED", attempt=0, fence__gt=1)
+        assert until(given_back.first) == runs[1]
+        assert len(executors[0].held) == 1
+        target.release()
+        assert {ended(pk=run.pk).attempt for run in runs} == {1}
 
 
 def unwatchable(sock):
@@ -90,8 +110,10 @@ def test_no_more_is_called_at_once_than_there_are_slots(target, calling):
 def test_a_slot_is_free_once_its_call_is_answered_and_before_if_they_end_one_after_another(
     target, calling, monkeypatch
 ):
-    calling.submit(*attempt(target, id=1, fence=1))
+    calling.submit(*attempt(target, "/hold", id=1, fence=1))
+    target.wait_for(1)
     assert calling.free == 1
+    target.release()
     until(lambda: calling.answers)
     assert calling.free == 2  # although its answer is not written yet
     calling.release(calling.finished(1))
@@ -123,6 +145,78 @@ def test_a_call_that_hangs_where_none_should_holds_up_no_other(target, calling, 
     until(lambda: len(calling.answers) == 2)
     first.join(PATIENCE)
     assert not first.is_alive()
+    calling.end(patience=PATIENCE)
+
+
+def test_what_waits_too_long_for_a_slot_can_be_taken_back(target, calling):
+    calling.slots = 1
+    calling.submit(*attempt(target, "/hold", id=1, fence=1))
+    target.wait_for(1)
+    calling.submit(*attempt(target, id=2, fence=1), wait=3600)
+    calling.submit(*attempt(target, id=3, fence=1))
+    assert not calling.unstarted(late=1)
+    calling.held[3, 1].due -= 2
+    assert [held.run.pk for held in calling.unstarted(late=1)] == [3]
+    assert set(calling.held) == {(1, 1), (2, 1)}
+    target.release()
+    until(lambda: calling.answers)
+    calling.end(patience=PATIENCE)
+
+
+def test_who_was_left_behind_and_comes_back_takes_nothing_from_who_follows(
+    target, calling, monkeypatch
+):
+    many, over = 12, threading.Event()
+    calling.slots = many
+
+    def hang(*_, right=http.Client.steps):
+        monkeypatch.setattr(calling.client, "steps", partial(right, calling.client))
+        over.wait()
+        return right(calling.client, *_)
+
+    for n in range(many - 1):
+        calling.submit(*attempt(target, "/hold", id=n, fence=1))
+    until(lambda: len(calling.watch.watched) == many - 1)
+    monkeypatch.setattr(calling.client, "steps", hang)
+    calling.submit(*attempt(target, id=many, fence=1))
+    until(lambda: calling.busy_since < math.inf)
+    for _ in range(3):  # also if nobody hangs in truth, and they sleep one behind the other
+        calling.begin_watching()
+        over.set()
+    target.release()
+    until(lambda: len(calling.answers) == many)
+    assert calling.under_way == 0
+    calling.end(patience=PATIENCE)
+
+
+def test_what_one_who_hangs_had_in_hand_is_gone_on_with_at_once(target, calling):
+    run, call = attempt(target, id=1, fence=1)
+    calling.ready.append(executor.Held(run, call, steps=calling.client.steps(call.request)))
+    calling.under_way = 1
+    calling.begin_watching()
+    until(lambda: calling.answers)
+    calling.end(patience=PATIENCE)
+
+
+@pytest.mark.parametrize("name", ["calls", "call"])
+def test_where_no_thread_can_be_started_calls_wait_until_one_can(
+    target, calling, monkeypatch, name
+):
+    right, refused = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name == name and len(refused) < 5:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        right(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    calling.submit(*attempt(target, id=1, fence=1))
+    until(lambda: calling.look_after() or calling.answers)
+    assert len(refused) == 5
+    ((_, outcome),) = calling.answers
+    assert (outcome.code, calling.under_way) == (200, 0)
+    assert all(thread.is_alive() for thread in calling.threads)
     calling.end(patience=PATIENCE)
 
 
