@@ -16,7 +16,7 @@ from bench.contenders import Field, ask, ours
 from bench.ground import PLACE, ROOT, middle, pause, say
 from bench.results import Found
 
-TASKS, CLIENTS = 1000, 8
+TASKS, CLIENTS, WORKERS = 1000, 8, 2
 CREATE = (
     '{"name": "made %d", "schedule_kind": "CRON", "cron_expr": "0 3 * * *",'
     ' "target_url": "http://127.0.0.1:9/"}'
@@ -91,7 +91,10 @@ def served(field: Field, *command: object, key: str, **variables: str) -> Iterat
     own = field.variables | {"CRONJOB_BIND": bind, "CRONJOB_LOG_LEVEL": "warning"} | variables
     group = ground.Group()
     try:
-        group.start(sys.executable, "-m", "gunicorn", *command, f"--bind={bind}", variables=own)
+        # Else whichever worker wakes first takes most of the connections, and keeps them.
+        fair = f"--worker-connections={CLIENTS // WORKERS}"
+        gunicorn = (sys.executable, "-m", "gunicorn", *command, f"--bind={bind}", fair)
+        group.start(*gunicorn, variables=own)
         wait_for(Request(f"http://{bind}/api/v1/tasks", headers={"Authorization": f"Bearer {key}"}))
         yield f"http://{bind}"
     finally:
@@ -146,7 +149,7 @@ def api(quick: bool, rounds: int) -> Found:
     contender = ours()
     with contender.ready() as field:
         there = planted(field, pending)
-        two = {"CRONJOB_WEB_PROCESSES": "2"}
+        two = {"CRONJOB_WEB_PROCESSES": str(WORKERS)}
         config = ROOT / "cronjob/gunicorn.conf.py"
         sides: dict[str, tuple[tuple[object, ...], dict[str, str]]] = {
             "Cronjob": (("-c", config, "cronjob.wsgi"), two),

@@ -16,6 +16,7 @@ from callbacks.target import hashed
 from cronjob.lib import limits, masking, wakeup
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import columns, instances
+from cronjob.lib.rows import insert_one
 from runs import calls, settle
 from runs.claim import unpark
 from runs.models import TaskRun
@@ -203,9 +204,9 @@ def keep(
     also = tuple(name.lower() for name in run.task.secret_headers)
     status = CallbackStatus.IGNORED if ignored else CallbackStatus.RECEIVED
     most = None if report.says else UNREADABLE_MOST
-    AsyncCallback.objects.create(
-        task_run=run, task_id=run.task_id, attempt=attempt, received_at=now, status=status,
-        reason=shown(ignored, known)[:256],
+    insert_one(
+        AsyncCallback, task_run=run.pk, task_id=run.task_id, attempt=attempt, received_at=now,
+        status=status, reason=shown(ignored, known)[:256],
         headers=shown_headers(headers, also, tuple(known)),
         body=shown(body, known, run.task.secret_paths)[:most],
     )  # fmt: skip

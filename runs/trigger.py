@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 
 from cronjob.lib import wakeup
+from cronjob.lib.rows import insert_one
 from runs.claim import unpark
 from runs.models import TaskRun
 from runs.places import Places, needs_place
@@ -21,7 +22,12 @@ logger = logging.getLogger(__name__)
 KEY_KEPT = timedelta(hours=24)
 NO_WAY_BACK = "CRONJOB_BASE_URL is not set, so no callback would find its way."
 NEEDED = (
-    "name", "deleted", "priority", "retry_policy", "max_concurrency", "concurrency_policy",
+    "id", "name", "deleted", "priority", "retry_policy", "max_concurrency", "concurrency_policy",
+)  # fmt: skip
+ASKED = (
+    "uuid", "task_id", "trigger", "scheduled_time", "due_at", "ready_at", "priority",
+    "max_attempts", "slot", "override_body", "force_async", "request_key", "request_hash",
+    "created_at", "updated_at",
 )  # fmt: skip
 
 
@@ -74,9 +80,10 @@ def replay(
 
 def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[Any]) -> TaskRun:
     """Under SKIP it takes its place at once, or there is none and nothing is made."""
-    run.task = task = Task.objects.select_for_update().only(*NEEDED).get(pk=task.pk)
-    if task.deleted:
+    found = Task.objects.some_of(task.pk, *NEEDED, lock=True)
+    if found is None or found.deleted:
         raise NotPossible("The task was deleted.")
+    run.task = task = found
     if key:
         run.request_key = key
         run.request_hash = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
@@ -85,7 +92,8 @@ def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[An
     run.due_at = run.ready_at = run.created_at = run.updated_at = now
     run.priority, run.max_attempts = task.priority, task.retry_policy["max_retries"] + 1
     run.slot = slot_for(run)
-    run.save(force_insert=True)
+    run.id = insert_one(TaskRun, **{name: getattr(run, name) for name in ASKED})
+    run._state.adding = False
     wakeup.schedulers()
     extra = {"action": run.trigger.lower(), "task_id": task.pk, "run_id": run.pk}
     logger.info("%s run of %s", run.trigger.lower(), task.name, extra=extra)

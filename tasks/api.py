@@ -93,14 +93,13 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @extend_schema(responses={201: TaskSerializer})
     def create(self, request: Request) -> Response:
         values = self.given(request, TaskSerializer)
-        with transaction.atomic():
-            now = clock.now()
-            task = Task(**intake.scheduled(values, current=None))
-            task.status = values.get("status", task.status)
-            intake.check(task, now=now)
-            self.save(standing.create, task, now=now, by=who(request))
-            place = reverse("task-detail", kwargs={"id": task.pk})
-            return self.one(task, status.HTTP_201_CREATED, Location=place)
+        now = clock.now()
+        task = Task(**intake.scheduled(values, current=None))
+        task.status = values.get("status", task.status)
+        intake.check(task, now=now)
+        self.save(standing.create, task, now=now, by=who(request))
+        place = reverse("task-detail", kwargs={"id": task.pk})
+        return self.one(task, status.HTTP_201_CREATED, Location=place)
 
     def retrieve(self, request: Request, id: str) -> Response:
         return self.one(self.get_object())
@@ -191,10 +190,13 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
 
     def get_object(self, *needed: str) -> Task:
         """All of it, if nothing is named."""
-        found = self.get_queryset().filter(pk=self.kwargs["id"])
-        task = (found.only(*needed) if needed else found).first()
-        if task is None:
-            raise ApiError("NOT_FOUND", f"There is no task {self.kwargs['id']}.")
+        pk = self.kwargs["id"]
+        if needed:
+            task = Task.objects.some_of(pk, "id", "deleted", *needed)
+        else:
+            task = self.get_queryset().filter(pk=pk).first()
+        if task is None or task.deleted:
+            raise ApiError("NOT_FOUND", f"There is no task {pk}.")
         return task
 
     def locked(self, request: Request, values: Mapping[str, Any] | None = None) -> Task:

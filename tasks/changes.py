@@ -12,6 +12,7 @@ from django.db.models import Index
 
 from cronjob.lib import clock, duration
 from cronjob.lib.fields import one_of
+from cronjob.lib.rows import insert_one
 from tasks.rules import PUBLIC, RETRY_DEFAULTS
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def note(
     # What is secret now was it before, too.
     old = standing(before) | told_or_nothing(before, task) if before else {}
     new = standing(task) | values
-    Change.objects.create(
-        task=task, at=now, who=(by or SYSTEM)[:WHO_MAX], verb=verb, version=task.version,
+    insert_one(
+        Change, task=task.pk, at=now, who=(by or SYSTEM)[:WHO_MAX], verb=verb, version=task.version,
         reason=reason[:256], old={name: old.get(name) for name in names},
         new={name: new.get(name) for name in names},
         values=values and values | {"anchor": clock.text(task.anchor)},

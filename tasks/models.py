@@ -13,6 +13,7 @@ from django.db.models import Case, CheckConstraint, F, Func, Index, Q, When
 
 from cronjob.lib import duration, masking
 from cronjob.lib.fields import one_of, present_iff
+from cronjob.lib.instances import columns, instances
 from tasks import cron, rules, words
 from tasks.schedule import INSTANT, LATEST, Schedule
 
@@ -118,6 +119,14 @@ class HasTag(Func):
 class TaskQuerySet(models.QuerySet["Task"]):
     def live(self) -> "TaskQuerySet":
         return self.filter(deleted=False)
+
+    def some_of(self, pk: int, *names: str, lock: bool = False) -> "Task | None":
+        """These fields of a task, in plain SQL; with a lock nobody changes it meanwhile."""
+        asked = f"SELECT {columns(self.model, names)} FROM tasks WHERE id = %s"
+        with connection.cursor() as cursor:
+            locks = lock and connection.vendor == "postgresql"
+            cursor.execute(f"{asked} FOR UPDATE" if locks else asked, [pk])
+            return next(iter(instances(self.model, names, cursor.fetchall())), None)
 
     def tagged(self, tag: str) -> "TaskQuerySet":
         if connection.features.supports_json_field_contains:

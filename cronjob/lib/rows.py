@@ -71,6 +71,19 @@ def insert_new(model: type[Model], rows: Sequence[Row], names: Names) -> None:
             cursor.executemany(one_new(model, names), list(kept(model, names, rows)))
 
 
+def insert_one(model: type[Model], **given: Any) -> int:
+    """A row with these fields, all others by their defaults; its id."""
+    names = tuple(given)
+    fields = zip(fields_of(model, names), given.values(), strict=True)
+    values = [field.get_db_prep_save(value, connection=connection) for field, value in fields]
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(f"{row_of(model, names)} RETURNING id", values)
+            return int(cursor.fetchone()[0])
+        cursor.execute(row_of(model, names), values)
+        return int(cursor.lastrowid)
+
+
 @lru_cache
 def fields_of(model: type[Model], names: Names) -> tuple[Field[Any, Any], ...]:
     options = model._meta
@@ -202,11 +215,16 @@ def one_by_one(model: type[Model], seen: Names, sets: Names) -> str:
 
 @lru_cache
 def one_new(model: type[Model], names: Names) -> str:
+    return f"{row_of(model, names)} ON CONFLICT DO NOTHING"
+
+
+@lru_cache
+def row_of(model: type[Model], names: Names) -> str:
     fields = fields_of(model, names)
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*("%s" for _ in fields), *others])
     table = model._meta.db_table
-    return f'INSERT INTO "{table}" ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING'
+    return f'INSERT INTO "{table}" ({columns}) VALUES ({values})'
 
 
 # --- defaults -------------------------------------------------------------------------------------
