@@ -246,7 +246,7 @@ def slow(scale: Scale, *, only: str) -> Found:
         "slots ÷ latency.",
         head=("target answers after", "who", "runs a second", "of what could be"),
     )
-    for latency, count in ((0.05, scale.of(10_000, 3000)), (1.0, scale.of(2560, 1024))):
+    for latency, count in ((0.05, scale.of(20_000, 3000)), (1.0, scale.of(2560, 1024))):
         limits = [] if scale.quick else [who.limit("urllib3", threads=slots // 2)]
         for one in chosen([who.ours(slots=slots // 2), *limits], only):
             found = burst_of(one, count, slow=latency)

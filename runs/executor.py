@@ -33,7 +33,7 @@ WIDEN_SECONDS = 0.01  # for so long something may wait for one
 HUNG_SECONDS = 5.0  # no step of a call takes so long
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
-SOON_SECONDS = 0.05  # from a look for what is ready to its calls, and to the next look
+SOON_SECONDS = 0.08  # from a look for what is ready to its calls, and to the next look
 LATELY_SECONDS = 0.25
 
 Key = tuple[int, int]  # a run and its fence: one attempt

@@ -183,7 +183,7 @@ class Scheduler:
 
     def gather(self, until: float) -> None:
         """One answer seldom comes alone, and ten cost little more to settle than one."""
-        longest = max(GATHER_SECONDS, self.lasts if self.executor.free else 0.0)
+        longest = max(GATHER_SECONDS, self.lasts)
         until = min(until, time.monotonic() + longest)
         while 0 < len(self.executor.answers) < len(self.executor.held) / 2:
             if self.loop.asked_to_stop or time.monotonic() >= until:
