@@ -5,7 +5,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -30,7 +29,9 @@ BATCH_BYTES = 8 * 2**20  # of answers that are settled together
 # long answer. Those that need not wait only get in each other's way.
 FEW = 4
 WIDEN_SECONDS = 0.01  # for so long something may wait for one
+STALE_SECONDS = 5.0  # after which it is no longer sure that nobody else makes a call
 HUNG_SECONDS = 5.0  # no step of a call takes so long
+PAUSE_SECONDS = 0.1  # after what should not be possible
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 SOON_SECONDS = 0.08  # from a look for what is ready to its calls, and to the next look
@@ -83,6 +84,7 @@ class Executor:
         self.threads: set[threading.Thread] = set()
         self.lock = threading.Lock()
         self.crowded_since = 0.0
+        self.pause = threading.Event()  # never set
         self.under_way = 0
         self.ending = False
 
@@ -135,6 +137,8 @@ class Executor:
                 self.widen()
             except Exception:
                 logger.exception("waiting for calls failed, trying again")
+                self.pause.wait(PAUSE_SECONDS)
+        self.watch.bell.ring()  # whoever follows may have to watch what was added last
 
     def is_watching(self) -> bool:
         return self.watching is threading.current_thread()
@@ -143,10 +147,13 @@ class Executor:
         """One call a bit further; False if none can go on or begin."""
         self.busy_since = time.monotonic()
         if self.ready:
-            with suppress(IndexError):  # one who was left behind may have taken it
-                self.go_on(self.ready.popleft())
-        elif held := self.next_due():
-            self.begin(held)
+            try:
+                held = self.ready.popleft()
+            except IndexError:  # one who was left behind has taken it
+                return True
+            self.go_on(held)
+        elif first := self.next_due():
+            self.begin(first)
         else:
             self.busy_since = inf
             return False
@@ -156,12 +163,11 @@ class Executor:
         """For how long nothing is to be done, if no connection is ready before."""
         if self.ready:
             return 0.0
-        if not self.queue.empty():
-            return WIDEN_SECONDS
+        most = inf if self.queue.empty() else WIDEN_SECONDS
         with self.lock:
             if not self.early or self.under_way >= self.slots:
-                return inf
-            return self.early[0][0] - time.monotonic()
+                return most
+            return min(most, self.early[0][0] - time.monotonic())
 
     def next_due(self) -> Held | None:
         """The first for which there is a slot by now."""
@@ -170,7 +176,8 @@ class Executor:
                 if self.early[0][0] > time.monotonic():
                     break
                 held = heappop(self.early)[-1]
-                if not held.line.is_cut:  # else taken back, or canceled
+                stale = held.due < time.monotonic() - STALE_SECONDS
+                if not (held.line.is_cut or stale):  # else taken back, or canceled, or to be
                     held.started = True
                     self.under_way += 1
                     return held
@@ -218,6 +225,8 @@ class Executor:
         now = time.monotonic()
         if self.queue.empty():
             self.crowded_since = now
+        elif now < self.crowded_since:
+            return  # the last one could not be started
         elif len(self.threads) < FEW:
             self.grow(FEW - len(self.threads))
         elif now - self.crowded_since >= WIDEN_SECONDS:
@@ -230,6 +239,7 @@ class Executor:
             for _ in range(min(number, room)):
                 thread = threading.Thread(target=self.work, name="call", daemon=True)
                 if not started(thread):
+                    self.crowded_since = time.monotonic() + PAUSE_SECONDS
                     break
                 self.threads.add(thread)
 

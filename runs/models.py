@@ -9,6 +9,7 @@ from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
 from cronjob.lib.fields import one_of, present_iff
 from cronjob.lib.instances import columns, instances, listed
+from cronjob.lib.rows import set_one
 from runs.states import (
     FINAL,
     OCCUPYING,
@@ -279,8 +280,8 @@ class TaskRun(models.Model):
             "end_time": now if to in FINAL else None,
             "updated_at": now,
         }
-        ours = TaskRun.objects.filter(pk=self.pk, status=self.status, fence=self.fence)
-        moved = ours.update(**changes) == 1
+        seen = {"status": self.status, "fence": self.fence}
+        moved = set_one(TaskRun, self.pk, seen=seen, sets=changes)
         if moved:
             for name, value in changes.items():
                 setattr(self, name, value)

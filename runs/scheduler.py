@@ -7,7 +7,6 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import NamedTuple, Self
 
 from django.conf import settings
@@ -16,13 +15,13 @@ from django.db import connection
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from cronjob.lib import metrics, prepared
+from cronjob.lib import clock, metrics, prepared
 from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
-from runs.executor import Executor, Key
+from runs.executor import Executor, Held, Key
 from runs.glance import Glance, LowWater, glance
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
@@ -90,6 +89,7 @@ class Scheduler:
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
+        self.unbegun: list[Held] = []  # to be put back
         metrics.watch("cronjob_executor_slots", lambda: executor.slots)
         metrics.watch("cronjob_executor_in_flight", lambda: len(executor.held))
         metrics.watch("cronjob_scheduler_beat_age_seconds", lambda: lease.age)
@@ -295,7 +295,8 @@ class Scheduler:
             return
         self.looked = time.monotonic()
         # Claimed for slots that were to be free by now: somebody else may have some.
-        self.put_back([held.run for held in self.executor.unstarted(late=LOOK_SECONDS)])
+        self.unbegun += self.executor.unstarted(late=LOOK_SECONDS)
+        self.put_back_unbegun()
         keys = list(self.executor.held)
         # Whoever called back before it answered may still answer: that ends by itself.
         open_or_ended = Q(deadline_at__isnull=False) | Q(
@@ -354,8 +355,9 @@ class Scheduler:
     def drain(self) -> None:
         """Give back what has not begun, wait for what has, and go last of all."""
         until = time.monotonic() + settings.CRONJOB_DRAIN_SECONDS
-        unstarted = [held.run for held in self.executor.unstarted()]
-        self.insist(partial(self.give_back, unstarted), until)
+        self.unbegun += self.executor.unstarted()
+        self.insist(self.lease.drain, until)
+        self.insist(self.put_back_unbegun, until)
         failpoint("drain.released")
         while self.executor.held and not self.over(until):
             self.loop.wait(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))
@@ -366,15 +368,11 @@ class Scheduler:
         self.executor.end(patience=1)
         self.insist(self.lease.end, until)
 
-    def give_back(self, runs: list[TaskRun]) -> None:
-        self.lease.drain()
-        self.put_back(runs)
-
-    def put_back(self, runs: list[TaskRun]) -> None:
-        now = glance().now if runs else None
-        while runs and now:
-            put_back(runs[-1], now=now)
-            runs.pop()
+    def put_back_unbegun(self) -> None:
+        while self.unbegun:
+            put_back(self.unbegun[-1].run, now=clock.now())
+            self.unbegun.pop()
+            self.look_again(0)
 
     def leave(self) -> None:
         """What is not answered by now is lost; others need not wait to find out."""

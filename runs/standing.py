@@ -1,6 +1,8 @@
 """What changes a task and its waiting runs together: one transaction, one function a verb."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from datetime import datetime
 
@@ -28,17 +30,16 @@ class NameTaken(Exception):
     """Another live task has this name, or another one this id."""
 
 
-@transaction.atomic
 def create(task: Task, *, now: datetime, by: str = "") -> None:
     """Save a new task."""
     task.created_at = task.updated_at = now
     task.set_anchor(now=now)
     task.rearm(now=now)
-    save(task)
     usual = Task()
     given = [name for name in EDITABLE if getattr(task, name) != getattr(usual, name)]
-    note(task, Verb.CREATE, by=by, now=now, changed=given)
-    wakeup.schedulers()
+    with saving(task):
+        note(task, Verb.CREATE, by=by, now=now, changed=given)
+        wakeup.schedulers()
     log("create", task)
 
 
@@ -58,8 +59,8 @@ def edit(task: Task, *, now: datetime, by: str = "", reason: str = "") -> list[s
         task.set_anchor(now=now)
         pending = None if overdue else before.next_moment
         task.rearm(now=recorded_until(task, now), pending=pending)
-    save(task)
-    note(task, Verb.EDIT, by=by, now=now, reason=reason, before=before, changed=changed)
+    with saving(task):
+        note(task, Verb.EDIT, by=by, now=now, reason=reason, before=before, changed=changed)
     if {"max_concurrency", "concurrency_policy", "tags"} & set(changed):
         unpark([task.pk], now)
     if "tags" in changed:
@@ -82,10 +83,13 @@ def forget_secrets(task: Task, before: Task) -> None:
         )
 
 
-def save(task: Task) -> None:
+@contextmanager
+def saving(task: Task) -> Iterator[None]:
+    """Save it together with what is done within, or say that its name is taken."""
     try:
         with transaction.atomic():
             task.save()
+            yield
     except IntegrityError as error:
         others = Task.objects.exclude(pk=task.pk)
         if not task.deleted and others.filter(live_name=task.name).exists():

@@ -236,11 +236,12 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
 
     def one(self, task: Task, code: int = status.HTTP_200_OK, **headers: str) -> Response:
         headers["ETag"] = f'"{task.version}"'
-        return Response(self.told([task])[0], status=code, headers=headers)
+        new = code == status.HTTP_201_CREATED
+        return Response(self.told([task], new=new)[0], status=code, headers=headers)
 
-    def told(self, tasks: Any) -> Any:
+    def told(self, tasks: Any, *, new: bool = False) -> Any:
         whole = allows(self.request, "write")  # others do not see the secrets of a task
-        newest = TaskRun.objects.newest_of(tasks)
+        newest = {} if new else TaskRun.objects.newest_of(tasks)
         for task in tasks:
             vars(task).update(last_run=newest.get(task.pk), whole=whole)
         return [told(TaskSerializer, task) for task in tasks]

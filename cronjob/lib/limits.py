@@ -33,9 +33,15 @@ def hit(of: type[Counted], pk: str, most: int, *, now: datetime) -> int:
     """Count one more use of this row; 0, or in how many seconds there may be another."""
     recent = span(now)
     told = connection.ops.adapt_datetimefield_value(now)
+    asked, given = HIT.format(*named(of)), [*recent, *recent, told, pk]
+    if not connection.features.can_return_columns_from_insert:  # an old SQLite
+        with connection.cursor() as cursor:
+            cursor.execute(asked, given)
+        return wait(of, pk, most + 1, now=now)
     with connection.cursor() as cursor:
-        cursor.execute(HIT.format(*named(of)), [*recent, *recent, told, pk])
-    return wait(of, pk, most + 1, now=now)
+        cursor.execute(f"{asked} RETURNING since, hits", given)
+        found = values(of, ("since", "hits"), cursor.fetchall())
+    return until(found[0][0], now) if found and found[0][1] > most else 0
 
 
 def wait(of: type[Counted], pk: str, most: int, *, now: datetime) -> int:
@@ -43,7 +49,11 @@ def wait(of: type[Counted], pk: str, most: int, *, now: datetime) -> int:
     with connection.cursor() as cursor:
         cursor.execute(FULL.format(*named(of)), [pk, *span(now), most])
         found = values(of, ("since",), cursor.fetchall())
-    return max(1, ceil((found[0][0] + MINUTE - now).total_seconds())) if found else 0
+    return until(found[0][0], now) if found else 0
+
+
+def until(since: datetime, now: datetime) -> int:
+    return max(1, ceil((since + MINUTE - now).total_seconds()))
 
 
 def span(now: datetime) -> list[Any]:

@@ -84,6 +84,23 @@ def insert_one(model: type[Model], **given: Any) -> int:
         return int(cursor.lastrowid)
 
 
+def set_one(model: type[Model], pk: Any, *, seen: dict[str, Any], sets: dict[str, Any]) -> bool:
+    """Change a row, if it still is what somebody saw; nothing of that is null."""
+    names, given = (*sets, *seen, "pk"), (*sets.values(), *seen.values(), pk)
+    fields = zip(fields_of(model, names), given, strict=True)
+    values = [field.get_db_prep_save(value, connection=connection) for field, value in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(change_of(model, tuple(sets), tuple(seen)), values)
+        return bool(cursor.rowcount == 1)
+
+
+@lru_cache
+def change_of(model: type[Model], sets: Names, seen: Names) -> str:
+    changes = ", ".join(f'"{field.column}" = %s' for field in fields_of(model, sets))
+    guards = " AND ".join(f'"{field.column}" = %s' for field in fields_of(model, (*seen, "pk")))
+    return f'UPDATE "{model._meta.db_table}" SET {changes} WHERE {guards}'
+
+
 @lru_cache
 def fields_of(model: type[Model], names: Names) -> tuple[Field[Any, Any], ...]:
     options = model._meta
