@@ -214,10 +214,12 @@ def keep(
 
 def tokens_in(text: str, run: TaskRun, secret: str) -> list[str]:
     """The tokens of the run that occur in a text: each of them could still end it."""
+    given = [secret] if secret else []
     words = {hashed(word): word for word in masking.TOKEN.findall(text)}
+    if not words:  # nearly always
+        return given
     wanted = CallbackToken.objects.filter(task_run=run, token_hash__in=list(words)[:WORDS_MOST])
-    found = wanted.values_list("token_hash", flat=True) if words else ()
-    return [*([secret] if secret else []), *(words[name] for name in found)]
+    return [*given, *(words[name] for name in wanted.values_list("token_hash", flat=True))]
 
 
 def message_of(report: Report, run: TaskRun, secret: str) -> str:
