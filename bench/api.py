@@ -170,8 +170,9 @@ def api(quick: bool, rounds: int) -> Found:
     result = Found(
         title="The API beside a bare view of the same data",
         said=f"gunicorn with two processes and our settings, {CLIENTS} clients of wrk, as "
-        f"many at each process, {TASKS} tasks; the bare view is Django REST framework with a ModelSerializer: no keys, no rules, "
-        f"no change log. Requests a second, medians of {rounds} rounds of {seconds} s that take "
+        f"many at each process, {TASKS} tasks; the bare view is Django REST framework with a "
+        "ModelSerializer: no keys, no rules, no change log. Requests a second, "
+        f"medians of {rounds} rounds of {seconds} s that take "
         "turns.",
         head=("request", "Cronjob", "bare", "ours is"),
     )
