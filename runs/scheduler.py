@@ -7,7 +7,6 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple, Self
 
 from django.conf import settings
 from django.db import Error as DBError
@@ -23,6 +22,7 @@ from runs import calls, pauses
 from runs.claim import AGED, claim, tasks_that_wait, unpark
 from runs.executor import Executor, Held, Key
 from runs.glance import Glance, LowWater, glance
+from runs.lead import IN_TIME, TO_CLAIM, TO_MAKE, Lead
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
 from runs.models import TaskRun
@@ -40,33 +40,9 @@ SETTLE_MOST = 200
 CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long nothing else is there than what was seen
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
-LONG_SECONDS = 0.04  # a round that lasts longer is not made up for
-LATELY_SECONDS = 3.0  # for so long it is remembered
+LONG_SECONDS = 0.08  # no more than that is made up for
+LATELY_SECONDS = 10.0  # for so long it is remembered
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
-
-
-class Lead(NamedTuple):
-    """How early something is done: at the `least` by itself, at the `most` along with others."""
-
-    least: timedelta
-    most: timedelta
-
-    @property
-    def pause(self) -> float:
-        """Seconds until something comes that did not go along."""
-        return (self.most - self.least).total_seconds()
-
-    def of(self, lasts: float) -> Self:
-        """For rounds that last so long: what comes within one would be late in the next."""
-        if not self.most:
-            return self
-        more = timedelta(seconds=lasts)
-        return type(self)(self.least + more, self.most + 2 * more)
-
-
-TO_MAKE = Lead(timedelta(seconds=0.03), timedelta(seconds=0.06))  # runs of tasks
-TO_CLAIM = Lead(timedelta(seconds=0.01), timedelta(seconds=0.03))  # runs, which start in time
-IN_TIME = Lead(timedelta(0), timedelta(0))
 
 
 def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
@@ -82,7 +58,7 @@ class Scheduler:
         self.looked = self.tidied = self.warned = 0.0
         self.seen: Glance | None = None  # what there is to do, less what was done since
         self.again = math.inf  # by then something else may be there
-        self.lasts = self.lasted_at = 0.0  # a round of late, and when that was
+        self.lasts = self.lasted_at = 0.0  # what is done together, and when that was seen
         self.looked_now = False  # in this round
         self.grown = True  # something was made since plans were
         self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
@@ -146,12 +122,19 @@ class Scheduler:
         self.drop_canceled()
         self.grown = self.grown or made + moved > 0
         if made + moved:
-            ended = time.monotonic()
-            self.lasts *= math.exp((self.lasted_at - ended) / LATELY_SECONDS)
-            self.lasts, self.lasted_at = max(min(ended - begun, LONG_SECONDS), self.lasts), ended
+            self.learn(begun, seen)
         if made == settings.CRONJOB_BATCH_MAX or more:
             return 0
         return self.rest()
+
+    def learn(self, begun: float, seen: Glance) -> None:
+        """How much earlier to begin: by as long as a round lasts, and by what came late of it."""
+        ended, present = time.monotonic(), seen.present
+        due = min((at for at in (seen.due, *seen.ready.values()) if at), default=present)
+        late = (present - max(due, seen.now)).total_seconds()
+        wanted = min(max(ended - begun, self.lasts + late), LONG_SECONDS)
+        faded = self.lasts * math.exp((self.lasted_at - ended) / LATELY_SECONDS)
+        self.lasts, self.lasted_at = max(wanted, faded), ended
 
     def look(self) -> Glance:
         """What there is to do; what was seen a moment ago is, less what was done."""

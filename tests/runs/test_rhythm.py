@@ -1,18 +1,19 @@
 """How long a scheduler rests, and how early it begins."""
 
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from runs.executor import Executor
 from runs.glance import Glance
+from runs.lead import IN_TIME, TO_CLAIM, TO_MAKE
 from runs.scheduler import (
     CONTENDED_SECONDS,
-    IN_TIME,
+    LATELY_SECONDS,
     LEAST_SECONDS,
-    TO_CLAIM,
-    TO_MAKE,
+    LONG_SECONDS,
     Scheduler,
 )
 from tests import marks
@@ -69,6 +70,22 @@ def test_what_takes_long_is_begun_earlier_and_what_comes_meanwhile_goes_along():
     assert TO_CLAIM.least < quick.least < slow.least
     assert slow.pause > quick.pause > TO_CLAIM.pause
     assert IN_TIME.of(0.03) == IN_TIME
+
+
+def test_what_came_late_is_begun_so_much_earlier_the_next_time_and_for_some_seconds(scheduler):
+    busy = scheduler(ready=0.0)
+    busy.seen = replace(busy.seen, told_at=time.monotonic() - 0.03)
+    busy.learn(time.monotonic() - 0.02, busy.seen)  # 30 ms after it was due
+    first = busy.lasts
+    assert 0.03 <= first <= LONG_SECONDS
+    busy.learn(time.monotonic(), busy.seen)
+    assert first < busy.lasts <= LONG_SECONDS
+    busy.learn(time.monotonic() - 10, busy.seen)
+    assert busy.lasts == LONG_SECONDS
+    busy.lasted_at -= 10 * LATELY_SECONDS
+    early = scheduler(ready=1.0).seen  # long before it is due
+    busy.learn(time.monotonic(), replace(early, told_at=time.monotonic()))
+    assert busy.lasts < 0.001
 
 
 def test_where_there_are_several_priorities_nothing_is_claimed_far_ahead(scheduler):
