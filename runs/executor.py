@@ -35,7 +35,7 @@ PAUSE_SECONDS = 0.1  # after what should not be possible
 IDLE_SECONDS = 10.0  # after which a thread that is one too many ends
 
 SOON_SECONDS = 0.08  # from a look for what is ready to its calls, and to the next look
-LATELY_SECONDS = 0.25
+LATELY_SECONDS = 0.25  # for so long it counts how fast calls have been ending
 
 Key = tuple[int, int]  # a run and its fence: one attempt
 

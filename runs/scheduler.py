@@ -273,7 +273,7 @@ class Scheduler:
         return moved
 
     def drop_canceled(self) -> None:
-        """Cut off the calls of runs that somebody ended meanwhile."""
+        """Cut off calls of runs that somebody ended meanwhile; give back what got no slot."""
         if not self.executor.held or time.monotonic() - self.looked < LOOK_SECONDS:
             return
         self.looked = time.monotonic()

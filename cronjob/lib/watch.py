@@ -15,7 +15,7 @@ FINE_SECONDS = 0.05  # a shorter sleep ends on time, where a longer one may last
 
 
 class Watch(Generic[T]):
-    """One thread sleeps in `wait`; any thread may `add` a stream, or `wake` it."""
+    """One thread sleeps in `wait`; any may `add` a stream, and then ring the bell."""
 
     def __init__(self) -> None:
         self.selector = DefaultSelector()
