@@ -31,6 +31,7 @@ threads = settings.CRONJOB_WEB_THREADS
 timeout = 30
 graceful_timeout = 4
 keepalive = 5
+limit_request_line = 8190  # lists are asked for with many ids and orders; gunicorn allows no more
 max_requests = 20000
 max_requests_jitter = 2000
 loglevel = "warning"  # the access line is the request's own, with its ids: cronjob.middleware
