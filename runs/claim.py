@@ -172,9 +172,7 @@ def decide(
     now: datetime, ahead: timedelta, owner: str,
 ) -> None:  # fmt: skip
     """Start it, let it wait, or end it, by what its task says now."""
-    # Claimed early, it starts when it is due; however far away that is since a clock went back.
-    task, due_at = run.task, max(run.due_at, run.ready_at or now)
-    at = max(now, min(due_at, now + ahead))
+    task, at = run.task, starts_at(run, now, ahead)
     if paused and held.held_run(paused, run):
         run.ready_at = run.ready_at if at > now else None
         return
@@ -200,6 +198,11 @@ def decide(
     start(run, now=at, owner=owner)
     if is_new:
         places.occupy(run)
+
+
+def starts_at(run: TaskRun, now: datetime, ahead: timedelta) -> datetime:
+    """Claimed early, it starts when it is due; however far away that is since a clock went back."""
+    return max(now, min(max(run.due_at, run.ready_at or now), now + ahead))
 
 
 def too_late(run: TaskRun, now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -13,8 +13,12 @@ from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import columns, instances
 from cronjob.lib.rows import compare_and_set
 from runs import held, pauses
+from runs.begin import Planned, begin
+from runs.claim import CALL_NEEDS
+from runs.claim import measure as measure_claimed
 from runs.entries import Entry, missed, planned, record
 from runs.glance import BEGINNING, NOT_AHEAD
+from runs.models import TaskRun
 from runs.spoilt import give_up
 from runs.states import Status, Trigger
 from tasks import misfire
@@ -22,12 +26,13 @@ from tasks.misfire import Plan
 from tasks.models import SCHEDULE_FIELDS, Task
 from tasks.schedule import Schedule
 
-# What planning needs of a task; never its bodies.
+# What planning needs of a task; its bodies only if its run begins at once.
 NEEDED = (
     "id", *SCHEDULE_FIELDS, "uuid", "name", "tags", "anchor", "version", "next_moment",
     "next_run_at", "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority",
     "retry_policy",
 )  # fmt: skip
+TO_BEGIN = tuple(dict.fromkeys((*NEEDED, *CALL_NEEDS)))
 # As task_due and run_open_of_task know them; in plain SQL, since every round passes here. With them
 # how many runs of each wait, and how many pauses there are.
 DUE = """SELECT {}, (SELECT count(*) FROM task_runs WHERE task_id = tasks.id AND end_time IS NULL
@@ -41,6 +46,15 @@ LEFT_TO_LIE = timedelta(milliseconds=200)
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
+class Made(NamedTuple):
+    due: Counter[int]  # how many tasks were, by their priority
+    begun: list[TaskRun]  # those of their runs that are to be called
+
+    @property
+    def waiting(self) -> Counter[int]:
+        return self.due - Counter(run.priority for run in self.begun)
+
+
 class Found(NamedTuple):
     task: Task
     waiting: int  # runs of it
@@ -49,23 +63,18 @@ class Found(NamedTuple):
 
 def materialise(
     now: datetime, *, ahead: timedelta = NOT_AHEAD,
-    since: datetime = BEGINNING, share: Share = ALONE,
-) -> Counter[int]:  # fmt: skip
-    """Turn a batch of due tasks into runs; how many tasks were due, by their priority.
+    since: datetime = BEGINNING, share: Share = ALONE, owner: str = "", room: int = 0,
+) -> Made:  # fmt: skip
+    """Turn a batch of due tasks into runs.
 
     What is due a moment `ahead` comes along, so that its run is there in time. A task that a pause
     holds is left alone until it is due: by then the pause may have ended.
 
-    Several schedulers begin each with a share of its own, so that they do not plan the same tasks
-    and wait for each other; whatever is left to lie for a moment is anybody's.
+    With `room` for so many calls, and nothing that waits for one, an `owner` has them begin.
     """
-    found = due(now + ahead, since=since, most=settings.CRONJOB_BATCH_MAX, share=share)
-    room = settings.CRONJOB_BATCH_MAX - len(found)
-    if share != ALONE and room and since <= now - LEFT_TO_LIE:
-        left = due(now - LEFT_TO_LIE, since=since, most=room)
-        found += [one for one in left if one.task.pk % share[1] != share[0]]
+    found = batch(now, ahead=ahead, since=since, share=share, needs=TO_BEGIN if room else NEEDED)
     if not found:
-        return Counter()
+        return Made(Counter(), [])
     failpoint("materialise.read")
     paused = held.tags() if found[0].pauses else set()
     stopped = {one.task.pk for one in found if held.holds(paused, one.task)} if paused else set()
@@ -75,23 +84,53 @@ def materialise(
     with transaction.atomic():
         won = advance(plans)
         failpoint("materialise.advanced")
+        planned = [(task, entries) for task, *_, entries in plans if task.pk in won]
+        begun = begin(choice_of(planned, room), now=now, ahead=ahead, owner=owner)
         # The second guard: a moment that was recorded before is not recorded again.
-        record([entry for task, *_, entries in plans if task.pk in won for entry in entries])
+        record([entry for task, entries in planned if task.pk not in begun for entry in entries])
         held.hold(resting)
     failpoint("materialise.committed")
+    if begun:
+        failpoint("claim.committed")
     if resting:
         pauses.let_go(resting, now)  # a pause may have ended while we looked
     measure(due for due in plans if due[0].pk in won)
-    return Counter(task.priority for task in (*(one.task for one in firing), *resting))
+    measure_claimed(begun.values())
+    tasks = (*(one.task for one in firing), *resting)
+    return Made(Counter(task.priority for task in tasks), [*begun.values()])
 
 
-def due(now: datetime, *, since: datetime, most: int, share: Share = ALONE) -> list[Found]:
+def choice_of(planned: Sequence[Planned], room: int) -> Sequence[Planned]:
+    """Those that begin at once. Where not all can, and some are more urgent, a claim chooses."""
+    if len(planned) > room and len({task.priority for task, _ in planned}) > 1:
+        return []
+    return planned[:room]
+
+
+def batch(
+    now: datetime, *, ahead: timedelta, since: datetime, share: Share, needs: tuple[str, ...]
+) -> list[Found]:
+    """Several schedulers begin each with a share of its own, so that they do not plan the same
+    tasks and wait for each other; whatever is left to lie for a moment is anybody's.
+    """
+    found = due(now + ahead, since=since, most=settings.CRONJOB_BATCH_MAX, share=share, needs=needs)
+    room = settings.CRONJOB_BATCH_MAX - len(found)
+    if share != ALONE and room and since <= now - LEFT_TO_LIE:
+        left = due(now - LEFT_TO_LIE, since=since, most=room, needs=needs)
+        found += [one for one in left if one.task.pk % share[1] != share[0]]
+    return found
+
+
+def due(
+    now: datetime, *, since: datetime, most: int, share: Share = ALONE,
+    needs: tuple[str, ...] = NEEDED,
+) -> list[Found]:  # fmt: skip
     told = connection.ops.adapt_datetimefield_value
     rank, of = share
     with prepared.cursor() as cursor:
-        cursor.execute(DUE.format(columns(Task, NEEDED)), [told(since), told(now), of, rank, most])
+        cursor.execute(DUE.format(columns(Task, needs)), [told(since), told(now), of, rank, most])
         rows = cursor.fetchall()
-    tasks = instances(Task, NEEDED, rows)
+    tasks = instances(Task, needs, rows)
     return [Found(task, *row[-2:]) for task, row in zip(tasks, rows, strict=True)]
 
 

@@ -59,7 +59,7 @@ class Scheduler:
         self.seen: Glance | None = None  # what there is to do, less what was done since
         self.again = math.inf  # by then something else may be there
         self.lasts = self.lasted_at = 0.0  # what is done together, and when that was seen
-        self.looked_now = False  # in this round
+        self.looked_now = self.behind = False  # in this round; with what is to be taken
         self.grown = True  # something was made since plans were
         self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
         self.troubles = self.owed = self.reach = 0
@@ -117,8 +117,10 @@ class Scheduler:
         self.tidy(seen, now)
         if not self.lease.holds():
             return CONTENDED_SECONDS
-        made = self.make(seen, now)
+        # Twice as much is taken as made, until nothing waits: what is made then begins at once.
+        made = 0 if self.behind else self.make(seen, now)
         moved, more = self.take(seen.longest, now)
+        self.behind = more and not self.behind
         self.drop_canceled()
         self.grown = self.grown or made + moved > 0
         if made + moved:
@@ -182,7 +184,7 @@ class Scheduler:
         now = seen.present
         ready, lead = seen.ready.values() if self.executor.free else (), self.lead_of(seen, now)
         times = [at - lead.least for at in ready]
-        times += [seen.due - self.to_make.of(self.lasts).least] if seen.due else []
+        times += [seen.due - self.making(seen, now)[0].least] if seen.due else []
         ahead = [(at - now).total_seconds() for at in times]
         for at in (seen.unanswered, seen.unpause):
             if at:  # what could not be done now is somebody else's for a moment
@@ -212,16 +214,29 @@ class Scheduler:
 
     def make(self, seen: Glance, now: datetime) -> int:
         """Runs of the tasks that are due, or nearly; of how many."""
-        lead = self.to_make.of(self.lasts)
+        lead, room = self.making(seen, now)
         if not seen.due or seen.due > now + lead.least:
             return 0
-        made = materialise(now, ahead=lead.most, since=seen.due, share=self.share)
+        made = materialise(
+            now, ahead=lead.most, since=seen.due, share=self.share,
+            owner=self.lease.process.name, room=room,
+        )  # fmt: skip
+        self.hand_over(made.begun, seen)
         self.low_water.lower(seen.due)
-        full = made.total() == settings.CRONJOB_BATCH_MAX
-        ready = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made}
+        count = made.due.total()
+        full = count == settings.CRONJOB_BATCH_MAX
+        ready = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made.waiting}
         self.seen = replace(seen, due=seen.due if full else None, ready=seen.ready | ready)
-        self.tried(lead, seen.due, now, done=made.total())
-        return made.total()
+        self.tried(lead, seen.due, now, done=count)
+        return count
+
+    def making(self, seen: Glance, now: datetime) -> tuple[Lead, int]:
+        """How early runs are made, and how many may begin at once: if no other waits for a slot."""
+        to_claim = self.to_claim.of(self.lasts)
+        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
+        if not room or seen.ready_by(now + to_claim.most):
+            return self.to_make.of(self.lasts), 0
+        return to_claim, room
 
     def take(self, longest: int | None, now: datetime) -> tuple[int, bool]:
         """Call what is ready, or nearly; how many runs that moved, and if there may be more."""
@@ -264,13 +279,17 @@ class Scheduler:
         self.reach = min(4 * max(room, self.reach), settings.CRONJOB_BATCH_MAX) if in_vain else 0
         if in_vain:
             self.look_again(0)
+        self.hand_over(claimed, seen)
+        return moved
+
+    def hand_over(self, claimed: list[TaskRun], seen: Glance) -> None:
+        """To those who call."""
         tokens = issue([run for run in claimed if run.is_asynchronous])
         for run in claimed:
             url, token = tokens.get(run.pk, ("", ""))
-            at = run.start_time or now
+            at = run.start_time or seen.present
             call = calls.prepare(run, now=at, callback_url=url, callback_token=token)
             self.executor.submit(run, call, wait=(at - seen.present).total_seconds())
-        return moved
 
     def drop_canceled(self) -> None:
         """Cut off calls of runs that somebody ended meanwhile; give back what got no slot."""

@@ -33,6 +33,7 @@ from cronjob.lib import prepared
 NOTHING: dict[type, str] = {dict: "{}", list: "[]"}  # most of what is kept as JSON
 # Few rows have this and that in common by chance: each time another statement, to be planned anew.
 MANY = 16
+IF_NEW = " ON CONFLICT DO NOTHING"
 Row = tuple[Any, ...]
 Names = tuple[str, ...]
 Same = tuple[bool, ...]
@@ -69,6 +70,28 @@ def insert_new(model: type[Model], rows: Sequence[Row], names: Names) -> None:
             cursor.execute(all_new(model, names, same), given)
         else:
             cursor.executemany(one_new(model, names), list(kept(model, names, rows)))
+
+
+def insert_if(
+    model: type[Model], rows: Sequence[Row], names: Names, *, condition: str, told: Names
+) -> list[Row]:
+    """As `insert_new`, but only rows for which this holds; what is `told` of those that are made.
+
+    In the condition {name} is what a row has of that field.
+    """
+    if not rows:
+        return []
+    with prepared.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            same, given = parted(model, names, rows)
+            cursor.execute(some_new(model, names, same, condition, told), given)
+            made: list[Row] = cursor.fetchall()
+            return made
+        made = []
+        for row in kept(model, names, rows):
+            cursor.execute(one_if(model, names, condition, told), row)
+            made += cursor.fetchall()
+        return made
 
 
 def insert_one(model: type[Model], **given: Any) -> int:
@@ -172,10 +195,14 @@ def all_new(model: type[Model], names: Names, same: Same) -> str:
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
     table = model._meta.db_table
-    return (
-        f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields, same)}'
-        " ON CONFLICT DO NOTHING"
-    )
+    return f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields, same)}{IF_NEW}'
+
+
+@lru_cache(maxsize=1024)
+def some_new(model: type[Model], names: Names, same: Same, condition: str, told: Names) -> str:
+    guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
+    every = all_new(model, names, same).removesuffix(IF_NEW)
+    return f"{every} WHERE {guard}{IF_NEW} RETURNING {', '.join(told)}"
 
 
 # --- SQLite ---------------------------------------------------------------------------------------
@@ -232,7 +259,20 @@ def one_by_one(model: type[Model], seen: Names, sets: Names) -> str:
 
 @lru_cache
 def one_new(model: type[Model], names: Names) -> str:
-    return f"{row_of(model, names)} ON CONFLICT DO NOTHING"
+    return f"{row_of(model, names)}{IF_NEW}"
+
+
+@lru_cache
+def one_if(model: type[Model], names: Names, condition: str, told: Names) -> str:
+    fields = fields_of(model, names)
+    columns, others = both(fields, defaults(model, names))
+    values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
+    row = ", ".join(f"%s AS v{n}" for n in range(len(fields)))
+    guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
+    return (
+        f'INSERT INTO "{model._meta.db_table}" ({columns}) SELECT {values} FROM (SELECT {row}) v '
+        f"WHERE {guard}{IF_NEW} RETURNING {', '.join(told)}"
+    )
 
 
 @lru_cache

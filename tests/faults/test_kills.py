@@ -17,10 +17,12 @@ def test_a_random_scheduler_is_killed_every_second_and_no_moment_is_lost_or_doub
     world = each_world
     world.started(3)
     world.plant(40, end_at=8)
-    for _ in range(6):
+    for number in range(6):
         NEVER.wait(1)
         chance.choice(world.alive()).end(signal.SIGKILL)
         world.start()
+        if number == 2:  # until now they began as they were made
+            world.claim_apart()
     world.quiet()
     oracle.check(world)
 

@@ -26,6 +26,7 @@ def test_all_runs_of_a_dead_scheduler_are_rescued_also_if_they_are_more_than_a_b
 
 def test_what_a_scheduler_claims_after_it_was_taken_for_dead_is_rescued_in_seconds(any_world):
     world = any_world
+    world.claim_apart()
     world.plant(path="/hold", run_at=0.5, **PATIENT)
     asleep = world.start("materialise.committed=stop", once=True)
     world.stopped(asleep)

@@ -37,6 +37,7 @@ PLACES = (
 
 def test_a_scheduler_that_dies_at_one_place_after_the_other_loses_nothing(small_world, chance):
     world = small_world
+    world.claim_apart()
     for place in chance.sample(PLACES, 5):
         world.plant(2, run_at=0.1)
         assert world.start(f"{place}=exit").wait() == -signal.SIGKILL, world.said()

@@ -20,7 +20,7 @@ from psycopg.rows import dict_row
 
 from cronjob.lib import clock, wakeup
 from cronjob.lib import database as databases
-from runs import standing
+from runs import pauses, standing
 from tasks.models import Task
 from tests.faults import audit
 from tests.faults.hurried import ONCE, STEP
@@ -246,6 +246,11 @@ class World:
                 standing.create(task, now=now)
                 made.append(task)
         return made
+
+    def claim_apart(self) -> None:
+        """By a pause of something else: no run begins as it is made from here on."""
+        with self.inside():
+            pauses.pause(tag="something else", reason="", until=None, now=clock.now())
 
     def quiet(self, *, seconds: float = 120) -> None:
         """Until nothing will happen any more: no moment ahead, no run open, no dead process."""

@@ -29,7 +29,7 @@ def told(task):
 
 def test_a_due_moment_becomes_a_run_that_can_be_claimed_and_the_task_moves_on():
     task = due(retry_policy={"max_retries": 3}, priority=1)
-    assert materialise(NOON + SECOND).total() == 1
+    assert materialise(NOON + SECOND).due.total() == 1
     (run,) = TaskRun.objects.all()
     assert (run.task, run.moment, run.scheduled_time, run.ready_at) == (task, NOON, NOON, NOON)
     assert (run.status, run.trigger) == (Status.SCHEDULED, Trigger.SCHEDULE)
@@ -41,14 +41,14 @@ def test_a_due_moment_becomes_a_run_that_can_be_claimed_and_the_task_moves_on():
 
 def test_nothing_is_made_before_its_time():
     due(NOON + SECOND)
-    assert materialise(NOON).total() == 0
+    assert materialise(NOON).due.total() == 0
     assert not TaskRun.objects.exists()
 
 
 def test_a_disabled_or_deleted_task_makes_no_run():
     due(status="DISABLED")
     due(deleted=True)
-    assert materialise(NOON + DAY).total() == 0
+    assert materialise(NOON + DAY).due.total() == 0
 
 
 def test_the_run_keeps_the_nominal_moment_and_starts_at_its_share_of_the_jitter():
@@ -180,7 +180,7 @@ def test_each_of_several_schedulers_begins_with_tasks_of_its_own():
     tasks = [make_task(next_run_at=NOON) for _ in range(4)]
     shares = [(0, 2), (1, 2)]
     for rank, of in shares:
-        assert materialise(NOON, share=(rank, of)).total() == 2
+        assert materialise(NOON, share=(rank, of)).due.total() == 2
         made = set(TaskRun.objects.values_list("task", flat=True))
         assert {task.pk for task in tasks if task.pk % of == rank} <= made
     assert TaskRun.objects.count() == 4
@@ -190,5 +190,5 @@ def test_what_another_scheduler_leaves_to_lie_is_anybodys():
     make_task(next_run_at=NOON)
     (pk,) = Task.objects.values_list("pk", flat=True)
     others = ((pk + 1) % 2, 2)
-    assert materialise(NOON + SECOND / 10, share=others).total() == 0
-    assert materialise(NOON + SECOND, share=others).total() == 1
+    assert materialise(NOON + SECOND / 10, share=others).due.total() == 0
+    assert materialise(NOON + SECOND, share=others).due.total() == 1

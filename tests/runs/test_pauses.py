@@ -34,7 +34,7 @@ def test_no_moment_becomes_a_run_while_everything_is_paused():
     pause()
     materialise(NOON + MINUTE)
     assert told(task) == []
-    assert materialise(NOON + 5 * MINUTE).total() == 0  # it is held, and costs the poll nothing
+    assert materialise(NOON + 5 * MINUTE).due.total() == 0  # it is held, and costs the poll nothing
 
 
 def test_resuming_records_what_passed_as_one_entry_and_fires_no_backlog():
@@ -43,8 +43,8 @@ def test_resuming_records_what_passed_as_one_entry_and_fires_no_backlog():
     materialise(NOON + MINUTE)
     assert pauses.resume(tag=None, now=LATER)
     assert told(task) == [("MISSED", "paused", 10)]
-    assert materialise(LATER).total() == 0
-    assert materialise(NOON + 11 * MINUTE).total() == 1
+    assert materialise(LATER).due.total() == 0
+    assert materialise(NOON + 11 * MINUTE).due.total() == 1
 
 
 def test_what_was_not_looked_at_while_the_pause_stood_is_judged_by_its_misfire_policy():

@@ -18,8 +18,8 @@ MS = SECOND / 1000
 
 def test_a_moment_about_to_come_is_made_ahead_claimed_early_and_starts_when_it_is_due():
     task = due(NOON + 30 * MS)
-    assert materialise(NOON, ahead=29 * MS).total() == 0
-    assert materialise(NOON, ahead=30 * MS).total() == 1
+    assert materialise(NOON, ahead=29 * MS).due.total() == 0
+    assert materialise(NOON, ahead=30 * MS).due.total() == 1
     registered("a")
     early = {"owner": "a", "room": 1, "priorities": EVERY_PRIORITY, "ahead": 8 * MS}
     assert claim(NOON + 21 * MS, **early).runs == []
@@ -80,9 +80,9 @@ def test_what_is_yet_to_come_is_no_part_of_a_backlog():
 def test_a_pause_until_a_moment_does_not_swallow_it():
     task = due(NOON)
     pauses.pause(tag="", reason="", until=NOON, now=NOON - HOUR)
-    assert materialise(NOON - 20 * MS, ahead=60 * MS).total() == 0
+    assert materialise(NOON - 20 * MS, ahead=60 * MS).due.total() == 0
     pauses.end_due(NOON)
-    assert materialise(NOON, ahead=60 * MS).total() == 1
+    assert materialise(NOON, ahead=60 * MS).due.total() == 1
     assert recorded(task) == [("SCHEDULED", 0)]
 
 

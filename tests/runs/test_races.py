@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from functools import partial
 from itertools import count
 
 import pytest
@@ -11,10 +12,10 @@ from runs import trigger
 from runs.materialise import materialise
 from runs.models import TaskRun
 from runs.rescue import rescue
-from runs.states import FINAL, OCCUPYING, Status
+from runs.states import FINAL, OCCUPYING, Status, Trigger
 from tests import marks
 from tests.factories import MINUTE, NOON, SECOND, make_run, make_task
-from tests.runs.engine import claimed, fresh, outcome, settled
+from tests.runs.engine import claimed, fresh, outcome, registered, settled
 
 pytestmark = marks.committing
 
@@ -53,10 +54,16 @@ def patiently(work):
     return work()
 
 
-def test_a_due_moment_becomes_one_run_however_many_look_at_it():
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_due_moment_becomes_one_run_however_many_look_at_it(room):
     tasks = [make_task(next_run_at=NOON) for _ in range(30)]
-    at_once(lambda: patiently(lambda: materialise(NOON)), times=THREADS)
+    registered("a")
+    look = partial(materialise, NOON, owner="a", room=room)
+    found = at_once(lambda: patiently(look), times=THREADS)
     assert TaskRun.objects.count() == len(tasks)
+    begun = [run.pk for made in found for run in made.begun]
+    assert sorted(begun) == [*TaskRun.objects.filter(owner="a").values_list("pk", flat=True)]
+    assert len(begun) == (30 if room else 0)
     assert {t.next_run_at for t in type(tasks[0]).objects.all()} == {NOON + MINUTE}
 
 
@@ -99,6 +106,28 @@ def test_of_triggers_under_skip_only_as_many_are_made_as_there_are_slots():
 
     made = [pk for pk in at_once(lambda: patiently(ask), times=8) if pk]
     assert len(made) == TaskRun.objects.count() == 2
+
+
+@pytest.mark.parametrize("policy", ["QUEUE", "SKIP"])
+def test_of_what_is_due_and_what_is_asked_for_meanwhile_one_gets_the_last_slot(policy):
+    tasks = [make_task(next_run_at=NOON, concurrency_policy=policy) for _ in range(20)]
+    registered("a")
+
+    def ask():
+        for task in tasks:
+            try:
+                patiently(lambda task=task: trigger.trigger(task, now=NOON))
+            except trigger.LimitReached:
+                assert policy == "SKIP"
+
+    at_once(
+        lambda: patiently(lambda: materialise(NOON, owner="a", room=100)), ask,
+        lambda: [patiently(lambda: claimed(room=3, owner="b")) for _ in range(10)],
+    )  # fmt: skip
+    assert TaskRun.objects.filter(trigger=Trigger.SCHEDULE).count() == len(tasks)
+    for task in tasks:
+        taken = [run for run in task.runs.all() if run.slot or run.status in OCCUPYING]
+        assert len(taken) <= 1
 
 
 @pytest.mark.parametrize("round_", range(5))

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,3 +121,28 @@ def test_what_was_gone_when_it_was_to_be_done_is_looked_for_at_once(scheduler):
     resting.looked_now = False
     resting.tried(TO_MAKE, NOON, NOON, done=0)
     assert resting.rest() == 0
+
+
+def test_what_is_due_begins_as_it_is_made_unless_another_waits_for_a_slot(scheduler):
+    alone = scheduler(due=0)
+    assert alone.making(alone.seen, NOON) == (TO_CLAIM, 1)
+    later = scheduler(due=0, ready=9)
+    assert later.making(later.seen, NOON) == (TO_CLAIM, 1)
+    behind_another = scheduler(due=0, ready=0.0)
+    assert behind_another.making(behind_another.seen, NOON) == (TO_MAKE, 0)
+    full = scheduler(due=0)
+    full.executor.slots = 0
+    assert full.making(full.seen, NOON) == (TO_MAKE, 0)
+
+
+def test_where_more_waits_than_was_taken_twice_as_much_is_taken_as_made(scheduler, monkeypatch):
+    busy, done = scheduler(due=0, ready=0.0), []
+    busy.lease = SimpleNamespace(lost=False, holds=lambda: True)
+    monkeypatch.setattr(busy, "look", lambda: busy.seen)
+    monkeypatch.setattr(busy, "tidy", lambda *_: None)
+    monkeypatch.setattr(busy, "make", lambda *_: done.append("make") or 1)
+    left = iter([True, True, True, False, False])
+    monkeypatch.setattr(busy, "take", lambda *_: (done.append("take") or 1, next(left)))
+    for _ in range(5):
+        busy.beat()
+    assert done == ["make", "take", "take", "make", "take", "take", "make", "take"]
