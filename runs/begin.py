@@ -45,7 +45,7 @@ def begin(
     runs = {}
     for task, entries in planned:
         if run := started_or_none(task, entries, now=now, ahead=ahead, owner=owner):
-            runs[task.pk] = run
+            runs[task.id] = run
     rows = [what_is_set(run) for run in runs.values()]
     begun = insert_if(TaskRun, rows, SETS, condition=NOTHING_AGAINST_IT, told=("id", "task_id"))
     for pk, task in begun:
@@ -72,6 +72,6 @@ def started_or_none(
     try:
         start(run, now=starts_at(run, now, ahead), owner=owner)
     except Exception:
-        logger.debug("a run of task %s cannot be started", task.pk, exc_info=True)
+        logger.debug("a run of task %s cannot be started", task.id, exc_info=True)
         return None
     return run

@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -128,10 +127,6 @@ def freeze(task: Task) -> dict[str, Any]:
     """What every attempt of a run asks for, whatever becomes of its task meanwhile."""
     asynchronous = task.exec_type == ExecType.ASYNC
     return {**dict(zip(FROZEN, what_is_frozen(task), strict=True)), "asynchronous": asynchronous}
-
-
-def new_trace_id() -> str:
-    return secrets.token_hex(16)
 
 
 def trace_of(run: TaskRun) -> str:

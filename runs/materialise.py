@@ -77,24 +77,24 @@ def materialise(
         return Made(Counter(), [])
     failpoint("materialise.read")
     paused = held.tags() if found[0].pauses else set()
-    stopped = {one.task.pk for one in found if held.holds(paused, one.task)} if paused else set()
-    firing = [one for one in found if one.task.pk not in stopped]
-    resting = [one.task for one in found if one.task.pk in stopped and is_due(one.task, now)]
+    stopped = {one.task.id for one in found if held.holds(paused, one.task)} if paused else set()
+    firing = [one for one in found if one.task.id not in stopped]
+    resting = [one.task for one in found if one.task.id in stopped and is_due(one.task, now)]
     plans = [plan for one in firing if (plan := planned_or_none(one, now=now, ahead=ahead))]
     with transaction.atomic():
         won = advance(plans)
         failpoint("materialise.advanced")
-        planned = [(task, entries) for task, *_, entries in plans if task.pk in won]
+        planned = [(task, entries) for task, *_, entries in plans if task.id in won]
         begun = begin(choice_of(planned, room), now=now, ahead=ahead, owner=owner)
         # The second guard: a moment that was recorded before is not recorded again.
-        record([entry for task, entries in planned if task.pk not in begun for entry in entries])
+        record([entry for task, entries in planned if task.id not in begun for entry in entries])
         held.hold(resting)
     failpoint("materialise.committed")
     if begun:
         failpoint("claim.committed")
     if resting:
         pauses.let_go(resting, now)  # a pause may have ended while we looked
-    measure(due for due in plans if due[0].pk in won)
+    measure(due for due in plans if due[0].id in won)
     measure_claimed(begun.values())
     tasks = (*(one.task for one in firing), *resting)
     return Made(Counter(task.priority for task in tasks), [*begun.values()])
@@ -117,7 +117,7 @@ def batch(
     room = settings.CRONJOB_BATCH_MAX - len(found)
     if share != ALONE and room and since <= now - LEFT_TO_LIE:
         left = due(now - LEFT_TO_LIE, since=since, most=room, needs=needs)
-        found += [one for one in left if one.task.pk % share[1] != share[0]]
+        found += [one for one in left if one.task.id % share[1] != share[0]]
     return found
 
 
@@ -141,7 +141,7 @@ def is_due(task: Task, now: datetime) -> bool:
 def measure(plans: Iterable[Due]) -> None:
     for task, _, plan, _ in plans:
         if plan.missed:
-            metrics.count("cronjob_misfire_total", metrics.task(task.pk), by=plan.missed.count)
+            metrics.count("cronjob_misfire_total", metrics.task(task.id), by=plan.missed.count)
 
 
 def planned_or_none(found: Found, *, now: datetime, ahead: timedelta) -> Due | None:
@@ -173,7 +173,7 @@ def advance(plans: Iterable[Due]) -> set[int]:
         before = (task.next_run_at, task.version)
         task.point_at(plan.following, schedule)
         ended = plan.following is None
-        rows.append((task.pk, *before, task.next_moment, task.next_run_at, ended))
+        rows.append((task.id, *before, task.next_moment, task.next_run_at, ended))
     return compare_and_set(
         Task, rows, seen=("next_run_at", "version"), sets=("next_moment", "next_run_at", "ended")
     )

@@ -61,7 +61,7 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     failpoint("settle.before")
     with transaction.atomic():
         moved = compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
-        overtaken(rest for rest in answers if rest[0].pk not in moved)
+        overtaken(rest for rest in answers if rest[0].id not in moved)
         failpoint("settle.written")
     failpoint("settle.committed")
     unpark({run.task_id for run, _ in answers if run.id in moved and run.status in FINAL}, now)
