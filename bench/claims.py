@@ -9,8 +9,12 @@ from bench import contenders as who
 from bench import ground
 from bench.api import api as measured_api
 from bench.contenders import Contender
+from bench.cron import claim as measured_cron
 from bench.ground import middle, pause, say, share
+from bench.memory import claim as measured_memory
 from bench.results import Found
+from bench.waiting import waiting
+from bench.web import web as measured_web
 
 LIMIT_SECONDS = 45.0
 AHEAD = 9.0  # by then everybody has started
@@ -265,11 +269,36 @@ def sqlite(scale: Scale, *, only: str) -> Found:
     return compare(field, scale, only=only, title="The same on SQLite, one process")
 
 
+# --- and those with a script of their own ------------------------------------------------------
+
+
+def due(scale: Scale, *, only: str) -> Found:
+    peers = [who.CELERY, who.HUEY, who.PROCRASTINATE, who.APSCHEDULER]
+    on_sqlite = who.ours("Cronjob on SQLite", needs="", processes=1)
+    field = [who.ours(), *([] if scale.quick else [on_sqlite, *peers])]
+    return waiting(
+        chosen(field, only), jobs=scale.of(10_000, 2000), seconds=scale.of(15, 5),
+        rounds=scale.rounds,
+    )  # fmt: skip
+
+
 def api(scale: Scale, *, only: str) -> Found:
     return measured_api(quick=scale.quick, rounds=scale.rounds)
 
 
+def web(scale: Scale, *, only: str) -> Found:
+    return measured_web(quick=scale.quick, rounds=scale.rounds)
+
+
+def cron(scale: Scale, *, only: str) -> Found:
+    return measured_cron(quick=scale.quick)
+
+
+def memory(scale: Scale, *, only: str) -> Found:
+    return measured_memory(quick=scale.quick)
+
+
 ALL: dict[str, Callable[..., Found]] = {
     "burst": burst, "idle": idle, "steady": steady, "periodic": periodic, "slow": slow,
-    "sqlite": sqlite, "api": api,
+    "sqlite": sqlite, "due": due, "cron": cron, "memory": memory, "api": api, "web": web,
 }  # fmt: skip

@@ -24,6 +24,7 @@ from cronsim import CronSim
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bench.results import Found  # noqa: E402
 from tasks.cron import normalise, parse  # noqa: E402
 from tasks.daylight import next_after  # noqa: E402
 
@@ -41,13 +42,13 @@ BEGIN, YEAR = datetime(2026, 1, 1, 0, 0, 17, tzinfo=UTC), timedelta(days=365)
 STEPS = 20  # of one walk: up to 80 years
 ROUNDS = 9
 
-Found = tuple[list[datetime], float]  # the moments, and how many seconds they took
-Way = Callable[[str, tzinfo, list[datetime]], Found]
+Walked = tuple[list[datetime], float]  # the moments, and how many seconds they took
+Way = Callable[[str, tzinfo, list[datetime]], Walked]
 
 # --- iterate: read once, untimed, then from result to result; a walk from every start -------------
 
 
-def ours_iterates(text: str, zone: ZoneInfo, starts: list[datetime]) -> Found:
+def ours_iterates(text: str, zone: ZoneInfo, starts: list[datetime]) -> Walked:
     found, seconds = [], 0.0
     for at in starts:
         cron = parse.__wrapped__(text)  # a new one, which knows no days yet
@@ -58,7 +59,7 @@ def ours_iterates(text: str, zone: ZoneInfo, starts: list[datetime]) -> Found:
     return found, seconds
 
 
-def croniter_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
+def croniter_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Walked:
     found, seconds = [], 0.0
     for at in starts:
         walker = croniter(text, at.astimezone(zone), ret_type=datetime)
@@ -69,7 +70,7 @@ def croniter_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
     return found, seconds
 
 
-def cronsim_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
+def cronsim_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Walked:
     found, seconds = [], 0.0
     for at in starts:
         walker = CronSim(text, at.astimezone(zone))
@@ -83,19 +84,19 @@ def cronsim_iterates(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
 # --- stored: from an instant of UTC and a text to one moment, as a scheduler does it --------------
 
 
-def ours_stored(text: str, zone: ZoneInfo, starts: list[datetime]) -> Found:
+def ours_stored(text: str, zone: ZoneInfo, starts: list[datetime]) -> Walked:
     begun = process_time()
     found = [next_after(parse(text), zone, at) for at in starts]
     return found, process_time() - begun
 
 
-def croniter_stored(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
+def croniter_stored(text: str, zone: tzinfo, starts: list[datetime]) -> Walked:
     begun = process_time()
     found = [croniter(text, at.astimezone(zone), ret_type=datetime).get_next() for at in starts]
     return found, process_time() - begun
 
 
-def cronsim_stored(text: str, zone: tzinfo, starts: list[datetime]) -> Found:
+def cronsim_stored(text: str, zone: tzinfo, starts: list[datetime]) -> Walked:
     begun = process_time()
     found = [next(CronSim(text, at.astimezone(zone))) for at in starts]
     return found, process_time() - begun
@@ -106,6 +107,7 @@ WAYS: dict[str, tuple[Way, Way, Way]] = {
     "stored": (ours_stored, croniter_stored, cronsim_stored),
 }
 LIBRARIES = ("ours", "croniter", "cronsim")
+NAMES = {"ours": "Cronjob"}
 
 
 class Row(NamedTuple):
@@ -180,6 +182,26 @@ def report(rows: list[Row], walks: int) -> Iterator[str]:
         told = [f"`{r.expression}` ({r.use}, {r.zone}: {r.others[i]})" for r in rows if r.others[i]]
         if told:
             yield f"- {name} gives other moments than ours for " + ", ".join(told) + "."
+
+
+def claim(quick: bool) -> Found:
+    """In short: the whole table is that of `report`."""
+    rows = [measure(*which, 6 if quick else 24) for which in product(WAYS, ZONES, EXPRESSIONS)]
+    result = Found(
+        title="The next moment of a cron expression",
+        said=f"µs of processor time per moment of {len(EXPRESSIONS)} expressions in two zones, "
+        f"walked from moment to moment and found from a stored text, medians of {ROUNDS} rounds "
+        "that take turns; every row is in docs/bench-cron.md.",
+        head=("library", "median, µs", "÷ ours: median", "least"),
+        unit="µs per moment, median; from the quickest expression to the slowest",
+    )
+    for number, name in enumerate(LIBRARIES):
+        costs = sorted(median(row.costs[number]) for row in rows)
+        ratios = [row.ratios()[number - 1] for row in rows] if number else [1.0]
+        told = (f"{median(costs):.2f}", f"{median(ratios):.3g}", f"{min(ratios):.3g}")
+        result.rows.append((NAMES.get(name, name), *told))
+        result.bars.append((NAMES.get(name, name), median(costs), costs[0], costs[-1]))
+    return result
 
 
 def main() -> int:

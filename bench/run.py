@@ -2,7 +2,7 @@
 
 Makes a virtualenv for the peers in var/bench the first time. The results go to bench/results/: for
 each claim a table in Markdown and a plot. Needs the `test` extra, a redis-server for Celery and
-huey, and wrk for the API; `--quick` is ours and the bare limit, and needs none of them.
+huey, and wrk for API and web; `--quick` is ours and the bare limit, and needs no other scheduler.
 """
 
 import argparse
