@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from django.db import connection
+from django.db import connection, transaction
 
 from cronjob.lib.instances import new
 from cronjob.lib.rows import fields_of, insert_if
@@ -13,6 +13,7 @@ from runs.claim import RUN_NEEDS, start, starts_at, too_late
 from runs.entries import NAMES, Entry
 from runs.models import TaskRun
 from runs.places import parallel
+from runs.spoilt import SPOILT
 from runs.states import Status, Trigger
 from tasks.models import Task
 
@@ -41,16 +42,23 @@ Planned = tuple[Task, Sequence[Entry]]  # what is to be recorded of a task
 def begin(
     planned: Iterable[Planned], *, now: datetime, ahead: timedelta, owner: str
 ) -> dict[int, TaskRun]:
-    """Runs of these tasks that are to be called, by task; of the others nothing was recorded."""
+    """Runs of these tasks that are to be called, by task, in this order; no others are made."""
     runs = {}
     for task, entries in planned:
         if run := started_or_none(task, entries, now=now, ahead=ahead, owner=owner):
             runs[task.id] = run
+    if not runs:
+        return {}
     rows = [what_is_set(run) for run in runs.values()]
-    begun = insert_if(TaskRun, rows, SETS, condition=NOTHING_AGAINST_IT, told=("id", "task_id"))
-    for pk, task in begun:
-        runs[task].id = pk
-    return {task: runs[task] for _, task in begun}
+    try:
+        with transaction.atomic():  # what spoils them all is found by the claim of that one
+            made = insert_if(TaskRun, rows, SETS, condition=NOTHING_AGAINST_IT, key="task_id")
+    except SPOILT:
+        logger.exception("%d runs could not begin as they are made", len(rows))
+        return {}
+    for task_id, pk in made.items():
+        runs[task_id].id = pk
+    return {task_id: run for task_id, run in runs.items() if task_id in made}
 
 
 def started_or_none(
@@ -59,7 +67,8 @@ def started_or_none(
     """Its one run, if that needs no choice; a row that spoils it is left to its claim."""
     if len(entries) != 1:
         return None
-    run = new(TaskRun, UNTOUCHED | dict(zip(MADE, entries[0], strict=True)), connection.alias)
+    values = UNTOUCHED | dict(zip(MADE, entries[0], strict=True), attempts=[])
+    run = new(TaskRun, values, connection.alias)
     if (run.status, run.trigger) != (Status.SCHEDULED, Trigger.SCHEDULE):
         return None
     run._state.fields_cache["task"] = task

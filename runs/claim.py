@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, Greatest, Least, RowNumber
+from django.utils.module_loading import import_string
 
 from cronjob.lib import metrics, prepared, wakeup
 from cronjob.lib.failpoints import failpoint
@@ -24,6 +25,7 @@ from tasks.models import ConcurrencyPolicy
 
 logger = logging.getLogger(__name__)
 
+CALLBACKS = "callbacks.target.issue"  # an app above us
 AGED = 5  # one slot in so many goes by age, whatever the priority, so that all move
 FROM_THE_FIRST = LowWater().ready()
 MILLISECOND = timedelta(milliseconds=1)
@@ -234,6 +236,12 @@ def write(runs: list[TaskRun], seen: dict[int, tuple[int, str]], *, now: datetim
         run.updated_at = now
         rows.append((run.id, *seen[run.id], *what_is_set(run)))
     return compare_and_set(TaskRun, rows, seen=("fence", "status"), sets=SETS)
+
+
+def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
+    """Where and by which token each asynchronous call is to be answered."""
+    found: dict[int, tuple[str, str]] = import_string(CALLBACKS)(runs) if runs else {}
+    return found
 
 
 def unpark(tasks: Collection[int], now: datetime) -> int:

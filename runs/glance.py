@@ -31,6 +31,7 @@ PARTS = {
     " WHERE callback_deadline IS NOT NULL AND callback_deadline >= %s",
     "dead": "SELECT min(lease_until) FROM processes",
     "unpause": "SELECT min(until) FROM pauses",
+    "paused": "SELECT min(created_at) FROM pauses",
 }
 
 
@@ -43,6 +44,7 @@ class Glance:
     unanswered: datetime | None  # when the first callback should have come
     dead: datetime | None  # when the first lease runs out
     unpause: datetime | None  # when the first pause ends by itself
+    paused: datetime | None = None  # since when anything is
     told_at: float = field(default_factory=time.monotonic)
 
     @property

@@ -1,8 +1,9 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from runs import held, pauses
 from runs.begin import Planned, begin
 from runs.claim import CALL_NEEDS
 from runs.claim import measure as measure_claimed
-from runs.entries import Entry, missed, planned, record
+from runs.entries import NAMES, Entry, missed, planned, record
 from runs.glance import BEGINNING, NOT_AHEAD
 from runs.models import TaskRun
 from runs.spoilt import give_up
@@ -32,6 +33,7 @@ NEEDED = (
     "next_run_at", "misfire_policy", "misfire_grace_seconds", "catchup_limit", "priority",
     "retry_policy",
 )  # fmt: skip
+DUE_AT = NAMES.index("due_at")
 TO_BEGIN = tuple(dict.fromkeys((*NEEDED, *CALL_NEEDS)))
 # As task_due and run_open_of_task know them; in plain SQL, since every round passes here. With them
 # how many runs of each wait, and how many pauses there are.
@@ -43,6 +45,7 @@ DUE = """SELECT {}, (SELECT count(*) FROM task_runs WHERE task_id = tasks.id AND
 Share = tuple[int, int]  # the tasks whose id leaves this rest, divided by the number of schedulers
 ALONE: Share = (0, 1)
 LEFT_TO_LIE = timedelta(milliseconds=200)
+Names = tuple[str, ...]
 Due = tuple[Task, Schedule, Plan, list[Entry]]
 
 
@@ -70,9 +73,13 @@ def materialise(
     What is due a moment `ahead` comes along, so that its run is there in time. A task that a pause
     holds is left alone until it is due: by then the pause may have ended.
 
-    With `room` for so many calls, and nothing that waits for one, an `owner` has them begin.
+    With `room` for the calls of all of them, and nothing that waits for a slot, they begin, for
+    this `owner`. Else a claim chooses.
     """
-    found = batch(now, ahead=ahead, since=since, share=share, needs=TO_BEGIN if room else NEEDED)
+    look = partial(batch, now, ahead=ahead, since=since, share=share)
+    found = look(min(room + 1, settings.CRONJOB_BATCH_MAX), needs=TO_BEGIN) if room else []
+    begins = len(found) <= room and not (found and found[0].pauses)
+    found = found if room and begins else look(settings.CRONJOB_BATCH_MAX, needs=NEEDED)
     if not found:
         return Made(Counter(), [])
     failpoint("materialise.read")
@@ -84,10 +91,11 @@ def materialise(
     with transaction.atomic():
         won = advance(plans)
         failpoint("materialise.advanced")
-        planned = [(task, entries) for task, *_, entries in plans if task.id in won]
-        begun = begin(choice_of(planned, room), now=now, ahead=ahead, owner=owner)
+        entries = [(task, made) for task, *_, made in plans if task.id in won]
+        by_urgency = sorted(entries, key=urgency) if room and begins else []
+        begun = begin(by_urgency, now=now, ahead=ahead, owner=owner)
         # The second guard: a moment that was recorded before is not recorded again.
-        record([entry for task, entries in planned if task.id not in begun for entry in entries])
+        record([entry for task, made in entries if task.id not in begun for entry in made])
         held.hold(resting)
     failpoint("materialise.committed")
     if begun:
@@ -100,21 +108,20 @@ def materialise(
     return Made(Counter(task.priority for task in tasks), [*begun.values()])
 
 
-def choice_of(planned: Sequence[Planned], room: int) -> Sequence[Planned]:
-    """Those that begin at once. Where not all can, and some are more urgent, a claim chooses."""
-    if len(planned) > room and len({task.priority for task, _ in planned}) > 1:
-        return []
-    return planned[:room]
+def urgency(planned: Planned) -> tuple[int, list[datetime], int]:
+    """In which order they are called, as a claim would have it."""
+    task, entries = planned
+    return task.priority, [entry[DUE_AT] for entry in entries[:1]], task.id
 
 
 def batch(
-    now: datetime, *, ahead: timedelta, since: datetime, share: Share, needs: tuple[str, ...]
+    now: datetime, most: int, *, ahead: timedelta, since: datetime, share: Share, needs: Names
 ) -> list[Found]:
     """Several schedulers begin each with a share of its own, so that they do not plan the same
     tasks and wait for each other; whatever is left to lie for a moment is anybody's.
     """
-    found = due(now + ahead, since=since, most=settings.CRONJOB_BATCH_MAX, share=share, needs=needs)
-    room = settings.CRONJOB_BATCH_MAX - len(found)
+    found = due(now + ahead, since=since, most=most, share=share, needs=needs)
+    room = most - len(found)
     if share != ALONE and room and since <= now - LEFT_TO_LIE:
         left = due(now - LEFT_TO_LIE, since=since, most=room, needs=needs)
         found += [one for one in left if one.task.id % share[1] != share[0]]
@@ -123,7 +130,7 @@ def batch(
 
 def due(
     now: datetime, *, since: datetime, most: int, share: Share = ALONE,
-    needs: tuple[str, ...] = NEEDED,
+    needs: Names = NEEDED,
 ) -> list[Found]:  # fmt: skip
     told = connection.ops.adapt_datetimefield_value
     rank, of = share

@@ -12,17 +12,16 @@ from django.conf import settings
 from django.db import Error as DBError
 from django.db import connection
 from django.db.models import Q
-from django.utils.module_loading import import_string
 
 from cronjob.lib import clock, metrics, prepared
 from cronjob.lib.database import SNAPSHOT_MAX, oldest_snapshot
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.loop import Loop
 from runs import calls, pauses
-from runs.claim import AGED, claim, tasks_that_wait, unpark
+from runs.claim import AGED, claim, issue, tasks_that_wait, unpark
 from runs.executor import Executor, Held, Key
 from runs.glance import Glance, LowWater, glance
-from runs.lead import IN_TIME, TO_CLAIM, TO_MAKE, Lead
+from runs.lead import IN_TIME, TO_BEGIN, TO_CLAIM, TO_MAKE, Lead
 from runs.lease import Lease
 from runs.materialise import ALONE, materialise
 from runs.models import TaskRun
@@ -37,18 +36,11 @@ TIDY_SECONDS = 5.0
 CONTENDED_SECONDS = 0.05  # others hold what is ready
 LEAST_SECONDS = 0.001  # what came while we were busy
 SETTLE_MOST = 200
-CALLBACKS = "callbacks.target.issue"  # an app above us
 FRESH = timedelta(seconds=0.05)  # for so long nothing else is there than what was seen
 GATHER_SECONDS = 0.01  # answers that come within it are settled together
 LONG_SECONDS = 0.08  # no more than that is made up for
 LATELY_SECONDS = 10.0  # for so long it is remembered
 PATIENCE = (0.2, 0.5, 1.0, 2.0, 5.0)  # from trouble to trouble
-
-
-def issue(runs: list[TaskRun]) -> dict[int, tuple[str, str]]:
-    """Where and by which token each asynchronous call is to be answered."""
-    found: dict[int, tuple[str, str]] = import_string(CALLBACKS)(runs) if runs else {}
-    return found
 
 
 class Scheduler:
@@ -61,7 +53,8 @@ class Scheduler:
         self.lasts = self.lasted_at = 0.0  # what is done together, and when that was seen
         self.looked_now = self.behind = False  # in this round; with what is to be taken
         self.grown = True  # something was made since plans were
-        self.share, self.to_make, self.to_claim = ALONE, TO_MAKE, TO_CLAIM
+        self.share, self.to_begin = ALONE, TO_BEGIN
+        self.to_make, self.to_claim = TO_MAKE, TO_CLAIM
         self.troubles = self.owed = self.reach = 0
         self.swept = self.swept_held = 0  # up to which task
         self.forsaken: set[Key] = set()  # answers that no database takes
@@ -73,7 +66,7 @@ class Scheduler:
     def run(self, *, once: bool = False) -> None:
         """Until we are asked to stop; with `once`, until everything due has been called."""
         if once:
-            self.to_make = self.to_claim = IN_TIME
+            self.to_begin = self.to_make = self.to_claim = IN_TIME
         while not self.loop.asked_to_stop:
             rest = self.careful_beat()
             if once and rest > 0 and not self.executor.held and not self.troubles:
@@ -118,14 +111,15 @@ class Scheduler:
         if not self.lease.holds():
             return CONTENDED_SECONDS
         # Twice as much is taken as made, until nothing waits: what is made then begins at once.
-        made = 0 if self.behind else self.make(seen, now)
+        skipped, self.behind = self.behind, False
+        made = 0 if skipped else self.make(seen, now)
         moved, more = self.take(seen.longest, now)
-        self.behind = more and not self.behind
+        self.behind = more and not skipped
         self.drop_canceled()
         self.grown = self.grown or made + moved > 0
         if made + moved:
             self.learn(begun, seen)
-        if made == settings.CRONJOB_BATCH_MAX or more:
+        if made == settings.CRONJOB_BATCH_MAX or more or skipped:
             return 0
         return self.rest()
 
@@ -221,10 +215,9 @@ class Scheduler:
             now, ahead=lead.most, since=seen.due, share=self.share,
             owner=self.lease.process.name, room=room,
         )  # fmt: skip
-        self.hand_over(made.begun, seen)
         self.low_water.lower(seen.due)
-        count = made.due.total()
-        full = count == settings.CRONJOB_BATCH_MAX
+        self.hand_over(made.begun, seen)
+        full = (count := made.due.total()) == settings.CRONJOB_BATCH_MAX
         ready = {p: min(seen.due, seen.ready.get(p, seen.due)) for p in made.waiting}
         self.seen = replace(seen, due=seen.due if full else None, ready=seen.ready | ready)
         self.tried(lead, seen.due, now, done=count)
@@ -232,11 +225,13 @@ class Scheduler:
 
     def making(self, seen: Glance, now: datetime) -> tuple[Lead, int]:
         """How early runs are made, and how many may begin at once: if no other waits for a slot."""
-        to_claim = self.to_claim.of(self.lasts)
-        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
-        if not room or seen.ready_by(now + to_claim.most):
+        lead, room = (
+            self.to_begin.of(self.lasts),
+            min(self.executor.free, settings.CRONJOB_BATCH_MAX),
+        )
+        if not room or seen.paused or seen.ready_by(now + lead.most):
             return self.to_make.of(self.lasts), 0
-        return to_claim, room
+        return lead, room
 
     def take(self, longest: int | None, now: datetime) -> tuple[int, bool]:
         """Call what is ready, or nearly; how many runs that moved, and if there may be more."""

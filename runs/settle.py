@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from django.db import DataError, IntegrityError, transaction
+from django.db import transaction
 
 from cronjob.lib import clock, metrics, wakeup
 from cronjob.lib.failpoints import failpoint
@@ -17,6 +17,7 @@ from runs import retry
 from runs.calls import Outcome
 from runs.claim import unpark
 from runs.models import TaskRun
+from runs.spoilt import SPOILT
 from runs.states import FINAL, ErrorKind, Status
 from tasks.models import OnLost, Task
 
@@ -39,11 +40,6 @@ EVIDENCE = (
 )  # fmt: skip
 
 what_is_set, evidence = attrgetter(*SETS), attrgetter(*EVIDENCE)
-
-# What comes of a row that cannot be: alone, it fails alone.
-SPOILT = (
-    DataError, IntegrityError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
-)  # fmt: skip
 
 Answer = tuple[TaskRun, Outcome]
 

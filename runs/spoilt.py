@@ -1,14 +1,19 @@
-"""A task whose schedule cannot be computed is set aside, loudly; others go on."""
+"""What spoils one row spoils no other; a task whose schedule cannot be computed is set aside."""
 
 import logging
 from datetime import datetime
 
-from django.db import transaction
+from django.db import DataError, IntegrityError, transaction
 
 from tasks.changes import Verb, note
 from tasks.models import Task, TaskStatus
 
 logger = logging.getLogger(__name__)
+
+# What comes of a row that cannot be: alone, it fails alone.
+SPOILT = (
+    DataError, IntegrityError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError,
+)  # fmt: skip
 
 
 @transaction.atomic

@@ -47,7 +47,10 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "cronjob_scheduler_scan_latency": ("Seconds that a look for what is due took.", ()),
-    "cronjob_scheduler_claim_seconds": ("Seconds that taking a batch of runs took.", ()),
+    "cronjob_scheduler_claim_seconds": (
+        "Seconds that a claim took, of runs that did not begin as they were made.",
+        (),
+    ),
 }
 OWN_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cronjob_executor_slots": ("Calls that this process can make at the same time.", ()),

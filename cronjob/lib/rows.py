@@ -73,24 +73,24 @@ def insert_new(model: type[Model], rows: Sequence[Row], names: Names) -> None:
 
 
 def insert_if(
-    model: type[Model], rows: Sequence[Row], names: Names, *, condition: str, told: Names
-) -> list[Row]:
-    """As `insert_new`, but only rows for which this holds; what is `told` of those that are made.
+    model: type[Model], rows: Sequence[Row], names: Names, *, condition: str, key: str
+) -> dict[Any, int]:
+    """As `insert_new`, but only rows for which this holds; the ids of those made, by their `key`.
 
-    In the condition {name} is what a row has of that field.
+    In the condition {name} is what a row has of that field. An old SQLite returns no rows.
     """
     if not rows:
-        return []
+        return {}
     with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
             same, given = parted(model, names, rows)
-            cursor.execute(some_new(model, names, same, condition, told), given)
-            made: list[Row] = cursor.fetchall()
-            return made
-        made = []
+            cursor.execute(some_new(model, names, same, condition, key), given)
+            return dict(cursor.fetchall())
+        made, where = {}, names.index(key)
         for row in kept(model, names, rows):
-            cursor.execute(one_if(model, names, condition, told), row)
-            made += cursor.fetchall()
+            cursor.execute(one_if(model, names, condition), row)
+            if cursor.rowcount == 1:
+                made[row[where]] = int(cursor.lastrowid)
         return made
 
 
@@ -199,10 +199,10 @@ def all_new(model: type[Model], names: Names, same: Same) -> str:
 
 
 @lru_cache(maxsize=1024)
-def some_new(model: type[Model], names: Names, same: Same, condition: str, told: Names) -> str:
+def some_new(model: type[Model], names: Names, same: Same, condition: str, key: str) -> str:
     guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
     every = all_new(model, names, same).removesuffix(IF_NEW)
-    return f"{every} WHERE {guard}{IF_NEW} RETURNING {', '.join(told)}"
+    return f"{every} WHERE {guard}{IF_NEW} RETURNING {key}, id"
 
 
 # --- SQLite ---------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def one_new(model: type[Model], names: Names) -> str:
 
 
 @lru_cache
-def one_if(model: type[Model], names: Names, condition: str, told: Names) -> str:
+def one_if(model: type[Model], names: Names, condition: str) -> str:
     fields = fields_of(model, names)
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
@@ -271,7 +271,7 @@ def one_if(model: type[Model], names: Names, condition: str, told: Names) -> str
     guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
     return (
         f'INSERT INTO "{model._meta.db_table}" ({columns}) SELECT {values} FROM (SELECT {row}) v '
-        f"WHERE {guard}{IF_NEW} RETURNING {', '.join(told)}"
+        f"WHERE {guard}{IF_NEW}"
     )
 
 

@@ -35,10 +35,15 @@ PLACES = (
 )  # fmt: skip
 
 
-def test_a_scheduler_that_dies_at_one_place_after_the_other_loses_nothing(small_world, chance):
+@pytest.mark.parametrize("apart", [False, True], ids=["begun as made", "claimed"])
+def test_a_scheduler_that_dies_at_one_place_after_the_other_loses_nothing(
+    small_world, chance, apart
+):
     world = small_world
-    world.claim_apart()
-    for place in chance.sample(PLACES, 5):
+    if apart:
+        world.claim_apart()
+    places = [place for place in PLACES if apart or place != "claim.locked"]
+    for place in chance.sample(places, 5):
         world.plant(2, run_at=0.1)
         assert world.start(f"{place}=exit").wait() == -signal.SIGKILL, world.said()
     world.start()

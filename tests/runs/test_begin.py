@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from runs import begin as beginning
 from runs import calls, pauses, trigger
 from runs import materialise as module
 from runs.claim import claim
@@ -47,8 +48,10 @@ def test_a_due_task_begins_as_it_is_made_in_three_statements():
 
 @pytest.mark.parametrize("policy", ["QUEUE", "SKIP", "PARALLEL"])
 @pytest.mark.parametrize("late", [-20 * MS, 0 * MS, 3 * SECOND])
-def test_it_is_what_a_claim_would_have_made_of_it(policy, late):
+@pytest.mark.parametrize("exec_type", ["SYNC", "ASYNC"])
+def test_it_is_what_a_claim_would_have_made_of_it(policy, late, exec_type):
     fields = {
+        "exec_type": exec_type, "secret_headers": ["X-A"], "secret_paths": ["a.b"],
         "concurrency_policy": policy, "priority": 1, "headers": {"X-A": "b"}, "timezone": "UTC",
         "body_template": "{}", "http_method": "POST", "timeout_seconds": 7,
         "retry_policy": {"max_retries": 3}, "jitter_seconds": 0,
@@ -67,6 +70,18 @@ def test_it_is_what_a_claim_would_have_made_of_it(policy, late):
     assert differing == {"id", "uuid", "task_id", "trace_id"}
     assert straight == told  # whoever calls has what is kept
     assert here.task.name == "one"
+
+
+def test_very_many_are_what_they_would_be_alone():
+    tasks = [make_task(next_run_at=NOON, target_url=f"http://127.0.0.1:{n}/") for n in range(1, 40)]
+    runs = {run.id: run for run in begun(room=100)}
+    assert {run.task_id for run in runs.values()} == {task.id for task in tasks}
+    for kept in TaskRun.objects.select_related("task").values(
+        "id", "task_id", "slot", "owner", "template", "start_time", "task__target_url"
+    ):
+        run = runs[kept["id"]]
+        assert kept["template"]["target_url"] == kept.pop("task__target_url")
+        assert {name: getattr(run, name) for name in kept} == kept
 
 
 def test_what_it_comes_to_is_settled_like_any_other():
@@ -170,15 +185,7 @@ def test_a_row_that_cannot_be_started_does_not_keep_the_others_waiting(monkeypat
     assert TaskRun.objects.get(task=bad).status == Status.SCHEDULED
 
 
-def test_of_equals_as_many_begin_as_there_is_room_for_the_oldest_first():
-    tasks = [make_task(next_run_at=NOON - n * SECOND, anchor=NOON - n * SECOND) for n in range(3)]
-    found = made(room=2)
-    assert [run.task_id for run in found.begun] == [tasks[2].pk, tasks[1].pk]
-    assert found.waiting == {tasks[0].priority: 1}
-    assert TaskRun.objects.get(task=tasks[0]).status == Status.SCHEDULED
-
-
-def test_where_not_all_can_begin_and_some_are_urgent_a_claim_chooses():
+def test_where_not_all_can_begin_none_does_and_a_claim_chooses():
     make_task(next_run_at=NOON - SECOND, anchor=NOON - SECOND, priority=3)
     make_task(next_run_at=NOON, priority=0)
     found = made(room=1)
@@ -186,10 +193,53 @@ def test_where_not_all_can_begin_and_some_are_urgent_a_claim_chooses():
     assert [run.priority for run in claimed(room=1)] == [0]
 
 
-def test_where_all_can_begin_urgent_or_not_they_do():
-    for priority in (3, 0):
-        make_task(next_run_at=NOON, priority=priority)
-    assert len(begun(room=2)) == 2
+def test_those_that_begin_together_are_called_as_a_claim_would_have_it():
+    def planted():
+        for number, priority in enumerate((3, 2, 0, 2)):
+            at = NOON - number * MS
+            make_task(next_run_at=at, anchor=at, priority=priority)
+
+    planted()
+    together = [(run.priority, run.due_at) for run in begun()]
+    Task.objects.update(next_run_at=None)
+    planted()
+    materialise(NOON)
+    assert together == [(run.priority, run.due_at) for run in claimed(room=4)]
+
+
+def test_what_calls_need_is_read_only_of_those_that_may_begin():
+    for _ in range(5):
+        make_task(next_run_at=NOON)
+    registered("a")
+    with CaptureQueriesContext(connection) as seen:
+        assert not materialise(NOON, owner="a", room=2).begun
+    first, second = [q["sql"] for q in seen.captured_queries if " next_run_at >= " in q["sql"]]
+    assert "body_template" in first
+    assert "body_template" not in second
+
+
+def test_beside_a_pause_nothing_is_tried_that_would_be_refused():
+    pauses.pause(tag="another", reason="", until=None, now=NOON)
+    make_task(next_run_at=NOON)
+    registered("a")
+    with CaptureQueriesContext(connection) as seen:
+        assert not materialise(NOON, owner="a", room=2).begun
+    inserts = [q["sql"] for q in seen.captured_queries if "INSERT INTO" in q["sql"]]
+    assert len(inserts) == 1
+    assert TaskRun.objects.get().status == Status.SCHEDULED
+
+
+def test_what_the_database_refuses_of_one_does_not_keep_the_others_from_being_made(monkeypatch):
+    bad, good = (make_task(next_run_at=NOON) for _ in range(2))
+    right = beginning.start
+
+    def start(run, **options):
+        right(run, **options)
+        run.lateness_ms = 2**70 if run.task_id == bad.id else 0
+
+    monkeypatch.setattr(beginning, "start", start)
+    assert not begun()
+    assert {run.task for run in TaskRun.objects.filter(status=Status.SCHEDULED)} == {bad, good}
 
 
 def test_whether_something_is_against_it_is_looked_up_for_each_task_by_an_index(settings):

@@ -9,7 +9,7 @@ import pytest
 
 from runs.executor import Executor
 from runs.glance import Glance
-from runs.lead import IN_TIME, TO_CLAIM, TO_MAKE
+from runs.lead import IN_TIME, TO_BEGIN, TO_CLAIM, TO_MAKE
 from runs.scheduler import (
     CONTENDED_SECONDS,
     LATELY_SECONDS,
@@ -28,7 +28,7 @@ def scheduler():
     """One that has looked at `seen`, so many seconds ago."""
 
     def at_rest(*, ago=0.0, ready=None, **seen):
-        times = ("due", "overdue", "unanswered", "dead", "unpause")
+        times = ("due", "overdue", "unanswered", "dead", "unpause", "paused")
         found = Scheduler(loop=None, lease=None, executor=Executor(slots=1, client=None, wake=None))
         found.looked_now = True
         found.seen = Glance(
@@ -125,11 +125,13 @@ def test_what_was_gone_when_it_was_to_be_done_is_looked_for_at_once(scheduler):
 
 def test_what_is_due_begins_as_it_is_made_unless_another_waits_for_a_slot(scheduler):
     alone = scheduler(due=0)
-    assert alone.making(alone.seen, NOON) == (TO_CLAIM, 1)
+    assert alone.making(alone.seen, NOON) == (TO_BEGIN, 1)
     later = scheduler(due=0, ready=9)
-    assert later.making(later.seen, NOON) == (TO_CLAIM, 1)
+    assert later.making(later.seen, NOON) == (TO_BEGIN, 1)
     behind_another = scheduler(due=0, ready=0.0)
     assert behind_another.making(behind_another.seen, NOON) == (TO_MAKE, 0)
+    beside_a_pause = scheduler(due=0, paused=-9)
+    assert beside_a_pause.making(beside_a_pause.seen, NOON) == (TO_MAKE, 0)
     full = scheduler(due=0)
     full.executor.slots = 0
     assert full.making(full.seen, NOON) == (TO_MAKE, 0)
@@ -143,6 +145,24 @@ def test_where_more_waits_than_was_taken_twice_as_much_is_taken_as_made(schedule
     monkeypatch.setattr(busy, "make", lambda *_: done.append("make") or 1)
     left = iter([True, True, True, False, False])
     monkeypatch.setattr(busy, "take", lambda *_: (done.append("take") or 1, next(left)))
-    for _ in range(5):
-        busy.beat()
+    assert [busy.beat() for _ in range(4)] == [0, 0, 0, 0]
+    busy.beat()
     assert done == ["make", "take", "take", "make", "take", "take", "make", "take"]
+
+
+def test_while_claims_fail_runs_are_made_all_the_same(scheduler, monkeypatch):
+    busy, made = scheduler(due=0, ready=0.0), []
+    busy.lease = SimpleNamespace(lost=False, holds=lambda: True)
+    monkeypatch.setattr(busy, "look", lambda: busy.seen)
+    monkeypatch.setattr(busy, "tidy", lambda *_: None)
+    monkeypatch.setattr(busy, "make", lambda *_: made.append(1) or 1)
+    busy.behind = True
+
+    def take(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr(busy, "take", take)
+    for _ in range(3):
+        busy.careful_beat()
+        busy.seen = scheduler(due=0).seen
+    assert len(made) == 2

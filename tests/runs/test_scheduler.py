@@ -3,6 +3,7 @@
 import math
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -341,3 +342,18 @@ def often(number, every, seconds):
 
 def test_the_settings_of_these_tests_let_leases_hold():
     assert settings.CRONJOB_LEASE_SECONDS > settings.CRONJOB_BEAT_SECONDS
+
+
+def test_once_makes_all_that_is_due_though_claims_end_much_of_it(target, settings):
+    settings.CRONJOB_BATCH_MAX = 5
+    long_ago = clock.now() - timedelta(seconds=30)
+    for number in range(20):
+        late = {"start_deadline_seconds": 1} if number < 12 else {}
+        make_task(
+            schedule_kind="ONCE", run_at=long_ago, next_run_at=long_ago,
+            target_url=target.url("/status/200"), **late,
+        )  # fmt: skip
+    schedule(Loop(), slots=16, once=True)
+    assert not Task.objects.filter(next_run_at__isnull=False).exists()
+    found = Counter(TaskRun.objects.values_list("status", flat=True))
+    assert found == {"MISSED": 12, "SUCCESS": 8}
