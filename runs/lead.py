@@ -25,5 +25,5 @@ class Lead(NamedTuple):
 
 TO_MAKE = Lead(timedelta(seconds=0.03), timedelta(seconds=0.06))  # runs of tasks
 TO_CLAIM = Lead(timedelta(seconds=0.01), timedelta(seconds=0.03))  # runs, which start in time
-TO_BEGIN = Lead(timedelta(seconds=0.01), timedelta(seconds=0.06))  # both at once
+TO_BEGIN = Lead(timedelta(seconds=0.03), timedelta(seconds=0.08))  # both at once
 IN_TIME = Lead(timedelta(0), timedelta(0))
