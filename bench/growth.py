@@ -31,6 +31,7 @@ READY = f"poll, {DUE} runs ready"
 MADE = f"materialise {DUE} due tasks"
 CLAIM = f"claim {ROOM} of {DUE} ready runs"
 SETTLE = f"settle {DUE} runs"
+BEGIN = f"make {DUE} due tasks and begin them at once"
 FLAT = (REST, READY, CLAIM, SETTLE)
 
 # What a run of some size was asked and answered, some hundred bytes each.
@@ -179,21 +180,25 @@ def measure(ids: list[int]) -> dict[str, float]:
     at = timed(REST, glance).now
     Task.objects.filter(pk__in=ids).update(anchor=at, next_moment=at, next_run_at=at)
     now = glance().now
-    assert timed(MADE, materialise, now).total() == DUE
+    assert timed(MADE, materialise, now).due.total() == DUE
     seen = timed(READY, glance)
     named: dict[str, Any] = {"owner": OWNER, "room": ROOM, "priorities": [*Priority]}
     claimed = timed(CLAIM, claim, seen.now, **named).runs
     assert len(claimed) == ROOM
     while more := claim(seen.now, **named).runs:
         claimed += more
-    answers = [
-        (run, Outcome(
-            run_id=run.pk, fence=run.fence, attempt=run.attempt, ok=True, code=200, sent=True,
-            **ASKED, **ANSWERED,
-        ))
-        for run in claimed
-    ]  # fmt: skip
-    assert len(timed(SETTLE, settle, answers, now=glance().now)) == DUE
+
+    def answered(runs: list[Any]) -> list[tuple[Any, Outcome]]:
+        known: dict[str, Any] = {"ok": True, "code": 200, "sent": True, **ASKED, **ANSWERED}
+        of = [{"run_id": run.pk, "fence": run.fence, "attempt": run.attempt} for run in runs]
+        return [(run, Outcome(**which, **known)) for run, which in zip(runs, of, strict=True)]
+
+    assert len(timed(SETTLE, settle, answered(claimed), now=glance().now)) == DUE
+    at = glance().now
+    Task.objects.filter(pk__in=ids).update(anchor=at, next_moment=at, next_run_at=at)
+    begun = timed(BEGIN, materialise, glance().now, owner=OWNER, room=DUE).begun
+    assert len(begun) == DUE
+    settle(answered(begun), now=glance().now)
     return took
 
 
