@@ -1,7 +1,7 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -76,10 +76,7 @@ def materialise(
     With `room` for the calls of all of them, and nothing that waits for a slot, they begin, for
     this `owner`. Else a claim chooses.
     """
-    look = partial(batch, now, ahead=ahead, since=since, share=share)
-    found = look(min(room + 1, settings.CRONJOB_BATCH_MAX), needs=TO_BEGIN) if room else []
-    begins = len(found) <= room and not (found and found[0].pauses)
-    found = found if room and begins else look(settings.CRONJOB_BATCH_MAX, needs=NEEDED)
+    found, may_begin = look(partial(batch, now, ahead=ahead, since=since, share=share), room)
     if not found:
         return Made(Counter(), [])
     failpoint("materialise.read")
@@ -92,7 +89,7 @@ def materialise(
         won = advance(plans)
         failpoint("materialise.advanced")
         entries = [(task, made) for task, *_, made in plans if task.id in won]
-        by_urgency = sorted(entries, key=urgency) if room and begins else []
+        by_urgency = sorted(entries, key=urgency) if may_begin else []
         begun = begin(by_urgency, now=now, ahead=ahead, owner=owner)
         # The second guard: a moment that was recorded before is not recorded again.
         record([entry for task, made in entries if task.id not in begun for entry in made])
@@ -106,6 +103,15 @@ def materialise(
     measure_claimed(begun.values())
     tasks = (*(one.task for one in firing), *resting)
     return Made(Counter(task.priority for task in tasks), [*begun.values()])
+
+
+def look(ask: Callable[..., list[Found]], room: int) -> tuple[list[Found], bool]:
+    """What is due, and whether it may begin: all of it, with what its calls need, or nothing."""
+    if room:
+        found = ask(min(room + 1, settings.CRONJOB_BATCH_MAX), needs=TO_BEGIN)
+        if len(found) <= room and not (found and found[0].pauses):
+            return found, True
+    return ask(settings.CRONJOB_BATCH_MAX, needs=NEEDED), False
 
 
 def urgency(planned: Planned) -> tuple[int, list[datetime], int]:

@@ -225,10 +225,8 @@ class Scheduler:
 
     def making(self, seen: Glance, now: datetime) -> tuple[Lead, int]:
         """How early runs are made, and how many may begin at once: if no other waits for a slot."""
-        lead, room = (
-            self.to_begin.of(self.lasts),
-            min(self.executor.free, settings.CRONJOB_BATCH_MAX),
-        )
+        lead = self.to_begin.of(self.lasts)
+        room = min(self.executor.free, settings.CRONJOB_BATCH_MAX)
         if not room or seen.paused or seen.ready_by(now + lead.most):
             return self.to_make.of(self.lasts), 0
         return lead, room

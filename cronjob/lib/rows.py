@@ -189,20 +189,27 @@ def in_one(model: type[Model], seen: Names, sets: Names, same: Same) -> str:
     )
 
 
-@lru_cache(maxsize=1024)
-def all_new(model: type[Model], names: Names, same: Same) -> str:
+def every_row(model: type[Model], names: Names, same: Same) -> str:
     fields = fields_of(model, names)
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
     table = model._meta.db_table
-    return f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields, same)}{IF_NEW}'
+    return f'INSERT INTO "{table}" ({columns}) SELECT {values} FROM {arrived(fields, same)}'
+
+
+@lru_cache(maxsize=1024)
+def all_new(model: type[Model], names: Names, same: Same) -> str:
+    return f"{every_row(model, names, same)}{IF_NEW}"
 
 
 @lru_cache(maxsize=1024)
 def some_new(model: type[Model], names: Names, same: Same, condition: str, key: str) -> str:
-    guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
-    every = all_new(model, names, same).removesuffix(IF_NEW)
-    return f"{every} WHERE {guard}{IF_NEW} RETURNING {key}, id"
+    every = every_row(model, names, same)
+    return f"{every} WHERE {of_row(condition, names)}{IF_NEW} RETURNING {key}, id"
+
+
+def of_row(condition: str, names: Names) -> str:
+    return condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
 
 
 # --- SQLite ---------------------------------------------------------------------------------------
@@ -268,10 +275,9 @@ def one_if(model: type[Model], names: Names, condition: str) -> str:
     columns, others = both(fields, defaults(model, names))
     values = ", ".join([*(f"v.v{n}" for n in range(len(fields))), *others])
     row = ", ".join(f"%s AS v{n}" for n in range(len(fields)))
-    guard = condition.format(**{name: f"v.v{n}" for n, name in enumerate(names)})
     return (
         f'INSERT INTO "{model._meta.db_table}" ({columns}) SELECT {values} FROM (SELECT {row}) v '
-        f"WHERE {guard}{IF_NEW}"
+        f"WHERE {of_row(condition, names)}{IF_NEW}"
     )
 
 

@@ -20,6 +20,13 @@ AGAIN = {"status": "SUCCESS", "attempt": 2, "lost": 1}
 GIVEN_UP = {"status": "FAILED", "reason": "lost", "attempt": 1, "lost": 1}
 
 
+def dies_at(world, place, **fields):
+    """The first of two schedulers, with one task."""
+    world.plant(run_at=SOON, **fields)
+    assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
+    world.start()
+
+
 def became(world, wanted, *, calls):
     world.quiet()
     run = world.run()
@@ -46,9 +53,7 @@ def test_a_scheduler_that_dies_in_a_window_leaves_what_the_table_says(
     each_world, place, wanted, calls
 ):
     world = each_world
-    world.plant(run_at=SOON)
-    assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
-    world.start()
+    dies_at(world, place)
     became(world, wanted, calls=calls)
 
 
@@ -67,9 +72,7 @@ def test_a_scheduler_that_dies_between_making_and_claiming_leaves_what_the_table
 ):
     world = each_world
     world.claim_apart()
-    world.plant(run_at=SOON)
-    assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
-    world.start()
+    dies_at(world, place)
     became(world, wanted, calls=calls)
 
 
@@ -83,9 +86,7 @@ LOST = {
 @pytest.mark.parametrize(("place", "calls"), LOST.values(), ids=LOST)
 def test_a_task_that_must_not_be_called_twice_is_recorded_as_lost(each_world, place, calls):
     world = each_world
-    world.plant(run_at=SOON, on_lost="FAIL")
-    assert world.start(f"{place}=exit").wait() == -signal.SIGKILL
-    world.start()
+    dies_at(world, place, on_lost="FAIL")
     became(world, GIVEN_UP, calls=calls)
 
 
