@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from cronjob.lib.instances import new
 from cronjob.lib.rows import fields_of, insert_if
@@ -68,7 +68,7 @@ def started_or_none(
     if len(entries) != 1:
         return None
     values = UNTOUCHED | dict(zip(MADE, entries[0], strict=True), attempts=[])
-    run = new(TaskRun, values, connection.alias)
+    run = new(TaskRun, values, task._state.db)
     if (run.status, run.trigger) != (Status.SCHEDULED, Trigger.SCHEDULE):
         return None
     run._state.fields_cache["task"] = task

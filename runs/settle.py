@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from cronjob.lib import clock, metrics, wakeup
+from cronjob.lib import clock, log, metrics, wakeup
 from cronjob.lib.failpoints import failpoint
 from cronjob.lib.instances import twin
 from cronjob.lib.rows import compare_and_set
@@ -63,9 +63,10 @@ def settle(answers: Sequence[Answer], *, now: datetime) -> set[int]:
     unpark({run.task_id for run, _ in answers if run.id in moved and run.status in FINAL}, now)
     if any(run.status == Status.CALLBACK_PENDING and run.id in moved for run, _ in answers):
         wakeup.schedulers()  # each of them is to know when the first callback is due
-    for run, outcome in answers:
-        tell(run, settled=run.id in moved)
-        measure(run, outcome, settled=run.id in moved)
+    with log.together():
+        for run, outcome in answers:
+            tell(run, settled=run.id in moved)
+            measure(run, outcome, settled=run.id in moved)
     return moved
 
 

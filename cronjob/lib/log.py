@@ -3,10 +3,13 @@
 import json
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
 from time import gmtime, strftime
+from typing import TextIO
 
 from cronjob.lib import masking
 
@@ -33,6 +36,42 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
 @lru_cache(maxsize=4)
 def second(at: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(at))
+
+
+class Lines(logging.StreamHandler[TextIO]):
+    """To standard error: each line at once, or those that belong together `together`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        held = held_back.get()
+        if held is None:
+            return super().emit(record)
+        try:
+            held.setdefault(self, []).append(self.format(record) + self.terminator)
+        except Exception:
+            self.handleError(record)
+
+    def write(self, lines: list[str]) -> None:
+        with suppress(OSError, ValueError):  # nobody reads it any more, as with a single line
+            self.stream.write("".join(lines))
+            self.flush()
+
+
+held_back: ContextVar[dict[Lines, list[str]] | None] = ContextVar("held_back", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What is logged in here is written when it is over: to write takes as long as to make a line,
+    and each time another thread takes its turn.
+    """
+    held: dict[Lines, list[str]] = {}
+    token = held_back.set(held)
+    try:
+        yield
+    finally:
+        held_back.reset(token)
+        for handler, lines in held.items():
+            handler.write(lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -73,7 +112,7 @@ def config(*, level: str, as_json: bool) -> dict[str, object]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": formatter}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "handlers": {"stderr": {"class": "cronjob.lib.log.Lines", "formatter": "line"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
         # Django's own handlers mail administrators or stay silent; errors belong in the log.
         "loggers": {

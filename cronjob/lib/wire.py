@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINPROGRESS
 from functools import partial
+from itertools import takewhile
 from math import ceil
 from threading import Lock
 from time import monotonic
@@ -289,10 +290,11 @@ class Pool:
     def take(self, origin: Origin) -> Wire | None:
         while True:
             with self._lock:
-                wire = next((one for one in reversed(self._idle) if one.origin == origin), None)
-                if not wire:
+                newest_first = range(len(self._idle) - 1, -1, -1)
+                at = next((n for n in newest_first if self._idle[n].origin == origin), None)
+                if at is None:
                     return None
-                self._idle.remove(wire)
+                wire = self._idle.pop(at)
             if wire.is_good():
                 wire.reused = True
                 return wire
@@ -301,7 +303,7 @@ class Pool:
     def keep(self, wire: Wire) -> None:
         wire.idle_since = now = monotonic()
         with self._lock:
-            unwanted = [one for one in self._idle if now - one.idle_since > IDLE_SECONDS]
+            unwanted = [*takewhile(lambda one: now - one.idle_since > IDLE_SECONDS, self._idle)]
             del self._idle[: len(unwanted)]
             (self._idle if len(self._idle) < self._most else unwanted).append(wire)
         for one in unwanted:

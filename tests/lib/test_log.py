@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from datetime import UTC, datetime
+from threading import Thread
 
 import pytest
 
@@ -17,7 +18,7 @@ class Log:
 
     def __init__(self, formatter):
         self.stream = io.StringIO()
-        handler = logging.StreamHandler(self.stream)
+        handler = log.Lines(self.stream)
         handler.setFormatter(formatter)
         self.logger = logging.Logger("cronjob.tests")
         self.logger.addHandler(handler)
@@ -170,4 +171,40 @@ def test_the_form_is_chosen_by_the_settings(as_json, formatter):
 
 def test_lines_go_to_standard_error_since_standard_output_is_for_answers():
     handler = log.config(level="info", as_json=True)["handlers"]["stderr"]
-    assert handler == {"class": "logging.StreamHandler", "formatter": "line"}
+    assert handler == {"class": "cronjob.lib.log.Lines", "formatter": "line"}
+    assert issubclass(log.Lines, logging.StreamHandler)
+
+
+def test_what_is_logged_together_is_written_together_and_in_order(told):
+    with log.together():
+        told.logger.info("one")
+        told.logger.info("two")
+        assert not told.text
+    told.logger.info("three")
+    assert [line["msg"] for line in told.lines] == ["one", "two", "three"]
+
+
+def test_what_another_thread_logs_meanwhile_is_written_at_once(told):
+    with log.together():
+        told.logger.info("held back")
+        thread = Thread(target=told.logger.info, args=("at once",))
+        thread.start()
+        thread.join()
+        assert [line["msg"] for line in told.lines] == ["at once"]
+
+
+def test_what_was_logged_together_is_written_also_when_it_ends_in_an_error(told):
+    def failing():
+        with log.together():
+            told.logger.info("before")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert [line["msg"] for line in told.lines] == ["before"]
+
+
+def test_nobody_fails_because_nobody_reads_what_was_logged_together(told):
+    with log.together():
+        told.logger.info("unheard")
+        told.stream.close()
