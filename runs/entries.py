@@ -1,10 +1,10 @@
 """New rows of the ledger: a moment that will run, and moments that will not."""
 
-import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from cronjob.lib import uuids
 from cronjob.lib.rows import insert_new
 from runs.models import TaskRun
 from runs.states import Status, Trigger
@@ -32,7 +32,7 @@ def planned(
     """A moment that becomes a run."""
     due_at = schedule.fires_at(moment)
     return (
-        uuid.uuid4(), task.id, moment, moment, due_at, due_at, trigger, Status.SCHEDULED, "",
+        uuids.fresh(), task.id, moment, moment, due_at, due_at, trigger, Status.SCHEDULED, "",
         task.priority, task.retry_policy["max_retries"] + 1, None, None, None, None, now, now,
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def missed(
 ) -> Entry:  # fmt: skip
     """One entry for all of them, at the last."""
     return (
-        uuid.uuid4(), task.id, span.last, span.last, schedule.fires_at(span.last), None,
+        uuids.fresh(), task.id, span.last, span.last, schedule.fires_at(span.last), None,
         Trigger.SCHEDULE, status, reason, task.priority, task.retry_policy["max_retries"] + 1,
         now, span.first, span.last, span.count, now, now,
     )  # fmt: skip
