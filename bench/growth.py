@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,7 +33,8 @@ MADE = f"materialise {DUE} due tasks"
 CLAIM = f"claim {ROOM} of {DUE} ready runs"
 SETTLE = f"settle {DUE} runs"
 BEGIN = f"make {DUE} due tasks and begin them at once"
-FLAT = (REST, READY, CLAIM, SETTLE)
+LISTS = {"list the newest 20 runs": "runs", "list 20 tasks": "tasks"}
+FLAT = (REST, READY, CLAIM, SETTLE, *LISTS)
 
 # What a run of some size was asked and answered, some hundred bytes each.
 ASKED: dict[str, Any] = {
@@ -61,20 +63,30 @@ def inside(tasks: int, runs: int) -> None:
     import django
 
     django.setup()
+    from django.conf import settings
     from django.db import connection
 
     from cronjob.lib import prepared
+    from tests.factories import make_api
 
+    settings.ALLOWED_HOSTS = ["testserver"]
     first = plant(tasks, runs)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_size_pretty(pg_database_size(current_database())), version()")
         say(json.dumps(cursor.fetchone()))
+    # Pages come from a thread with a connection of its own, which is as one of the web.
+    api, web = make_api("read"), ThreadPoolExecutor(1)
+
+    def page(path: str) -> Any:
+        return web.submit(api.get, path).result()
+
+    page("tasks")  # the first use of a key is written down
     prepared.enable()  # the next connection is as a scheduler's
     chance = random.Random(1)
     for number, _ in enumerate(sys.stdin):
         if number % 10 == 0:
             prepared.forget()  # a scheduler does so every five seconds
-        say(json.dumps(measure(chance.sample(range(first, first + tasks), DUE))))
+        say(json.dumps(measure(chance.sample(range(first, first + tasks), DUE), page)))
 
 
 def plant(tasks: int, runs: int, *, owned: int = 0) -> int:
@@ -160,8 +172,8 @@ def hurried() -> Iterator[Callable[[str], Any]]:
         cursor.execute("CHECKPOINT")
 
 
-def measure(ids: list[int]) -> dict[str, float]:
-    """One round of the loop with these tasks; the milliseconds of each step."""
+def measure(ids: list[int], page: Callable[[str], Any]) -> dict[str, float]:
+    """One round of the loop with these tasks, and pages; the milliseconds of each step."""
     from runs.calls import Outcome
     from runs.claim import claim
     from runs.glance import glance
@@ -199,6 +211,8 @@ def measure(ids: list[int]) -> dict[str, float]:
     begun = timed(BEGIN, materialise, glance().now, owner=OWNER, room=DUE).begun
     assert len(begun) == DUE
     settle(answered(begun), now=glance().now)
+    for what, path in LISTS.items():
+        assert len(timed(what, page, path).json()["results"]) == 20
     return took
 
 
@@ -290,7 +304,8 @@ def main() -> None:
     begun = time.monotonic()
     worst = compare([(1000, 0), big], warm=warm, rounds=rounds)
     spent = (time.monotonic() - begun) / 60
-    say(f"\nThe worst of polls, claim and settle has grown to {worst:.2f} times; {spent:.1f} min.")
+    what = "polls, claim, settle and lists"
+    say(f"\nThe worst of {what} has grown to {worst:.2f} times; {spent:.1f} min.")
     sys.exit(worst > MOST)
 
 
