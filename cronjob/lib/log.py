@@ -4,10 +4,11 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
+from select import PIPE_BUF
 from time import gmtime, strftime
 from typing import TextIO
 
@@ -51,9 +52,29 @@ class Lines(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def write(self, lines: list[str]) -> None:
-        with suppress(OSError, ValueError):  # nobody reads it any more, as with a single line
-            self.stream.write("".join(lines))
-            self.flush()
+        """So many at once that no other process's line can get into the middle of one."""
+        self.acquire()
+        try:
+            for piece in pieces(lines):
+                self.stream.write(piece)
+                self.flush()
+        except Exception:
+            pass  # nobody can read it any more; whoever logs does not fail for that
+        finally:
+            self.release()
+
+
+def pieces(lines: list[str]) -> Iterator[str]:
+    """Whole lines, together no longer than what a pipe takes at once."""
+    piece, size = "", 0
+    for line in lines:
+        length = len(line.encode(errors="replace"))
+        if piece and size + length > PIPE_BUF:
+            yield piece
+            piece, size = "", 0
+        piece, size = piece + line, size + length
+    if piece:
+        yield piece
 
 
 held_back: ContextVar[dict[Lines, list[str]] | None] = ContextVar("held_back", default=None)
@@ -64,6 +85,9 @@ def together() -> Iterator[None]:
     """What is logged in here is written when it is over: to write takes as long as to make a line,
     and each time another thread takes its turn.
     """
+    if held_back.get() is not None:  # it is together with more
+        yield
+        return
     held: dict[Lines, list[str]] = {}
     token = held_back.set(held)
     try:

@@ -3,10 +3,17 @@
 import io
 import json
 import logging
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from functools import partial
+from select import PIPE_BUF
 from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cronjob.lib import log
 from cronjob.lib.log import JsonFormatter, TextFormatter, request_id
@@ -204,7 +211,45 @@ def test_what_was_logged_together_is_written_also_when_it_ends_in_an_error(told)
     assert [line["msg"] for line in told.lines] == ["before"]
 
 
-def test_nobody_fails_because_nobody_reads_what_was_logged_together(told):
+@pytest.mark.parametrize("stream", [None, io.TextIOWrapper(io.FileIO("/dev/full", "w"))])
+def test_nobody_fails_because_nobody_reads_what_was_logged_together(told, stream):
+    (handler,) = told.logger.handlers
     with log.together():
         told.logger.info("unheard")
-        told.stream.close()
+        handler.stream = stream
+
+
+def test_what_is_together_with_more_stays_in_its_place(told):
+    with log.together():
+        told.logger.info("one")
+        with log.together():
+            told.logger.info("two")
+        assert not told.text
+    assert [line["msg"] for line in told.lines] == ["one", "two"]
+
+
+@given(st.lists(st.builds("{}\n".format, st.integers(0, PIPE_BUF).map("é".__mul__)), max_size=9))
+def test_no_more_is_written_at_once_than_a_pipe_takes_but_for_a_longer_line(lines):
+    pieces = [*log.pieces(lines)]
+    assert "".join(pieces) == "".join(lines)
+    for piece in pieces:
+        assert len(piece.encode(errors="replace")) <= PIPE_BUF or piece in lines
+
+
+def test_lines_of_two_processes_in_one_pipe_stay_whole():
+    """Also where they are read so slowly that each has to wait for room."""
+    code = (
+        "import logging; from cronjob.lib import log; own = logging.Logger('x');"
+        "own.addHandler(log.Lines());\n"
+        "for _ in range(20):\n"
+        "    with log.together():\n"
+        "        for _ in range(200): own.warning('x' * 400)"
+    )
+    reader, writer = os.pipe()
+    both = [subprocess.Popen([sys.executable, "-c", code], stderr=writer) for _ in range(2)]
+    os.close(writer)
+    with open(reader, "rb", buffering=0) as told:
+        lines = b"".join(iter(partial(told.read, 500), b"")).decode().splitlines()
+    assert [process.wait() for process in both] == [0, 0]
+    assert {*lines} == {"x" * 400}
+    assert len(lines) == 2 * 20 * 200

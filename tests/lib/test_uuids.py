@@ -28,12 +28,14 @@ def test_a_child_has_none_of_its_parents():
     uuids.fresh()  # from now on there are some that nobody got yet
     reader, writer = os.pipe()
     if not (child := os.fork()):
-        os.write(writer, "".join(uuids.fresh().hex for _ in range(100)).encode())
-        os._exit(0)
+        try:
+            os.write(writer, "".join(uuids.fresh().hex for _ in range(100)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
     os.waitpid(child, 0)
     told = os.read(reader, 100 * 32).decode()
     os.close(reader)
-    os.close(writer)
     theirs = {told[n : n + 32] for n in range(0, len(told), 32)}
     assert len(theirs) == 100
     assert theirs.isdisjoint(uuids.fresh().hex for _ in range(uuids.MANY))
