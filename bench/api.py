@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 
 from bench import ground
 from bench.contenders import Field, ask, ours
-from bench.ground import PLACE, ROOT, middle, pause, say
-from bench.results import Found
+from bench.ground import PLACE, ROOT, pause, say
+from bench.results import Found, spread
 
 TASKS, CLIENTS, WORKERS = 1000, 8, 2
 CREATE = (
@@ -181,8 +181,11 @@ def api(quick: bool, rounds: int) -> Found:
         f"medians of {rounds} rounds of {seconds} s that take "
         "turns.",
         head=("request", "Cronjob", "bare", "ours is"),
+        unit="times as many as the bare view answers",
     )
     for name, sides_of in measured.items():
-        mine, theirs = middle(sides_of["Cronjob"]), middle(sides_of["bare"])
-        result.rows.append((name, f"{mine:,.0f}", f"{theirs:,.0f}", f"{mine / theirs:.2f} ×"))
+        both = sides_of["Cronjob"], sides_of["bare"]
+        ratios = [mine / theirs for mine, theirs in zip(*both, strict=True)]
+        result.rows.append((name, *map(spread, both), spread(ratios, ".2f")))
+        result.bar(f"Cronjob: {name}", ratios)
     return result

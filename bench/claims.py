@@ -4,15 +4,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from bench import contenders as who
 from bench import ground
 from bench.api import api as measured_api
 from bench.contenders import Contender
 from bench.cron import claim as measured_cron
-from bench.ground import middle, pause, say, share
+from bench.ground import by_turns, middle, pause, share
 from bench.memory import claim as measured_memory
-from bench.results import Found
+from bench.results import Found, spread
 from bench.waiting import waiting
 from bench.web import web as measured_web
 
@@ -85,12 +86,8 @@ def burst(scale: Scale, *, only: str) -> Found:
 
 def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) -> Found:
     count = scale.of(5000, 2000)
-    measured: dict[str, list[Burst]] = {}
-    for number in range(scale.rounds):
-        for one in chosen(field, only):
-            found = burst_of(one, count)
-            measured.setdefault(one.name, []).append(found)
-            say(f"  round {number + 1}: {one.name}: {found}")
+    each = {one.name: partial(burst_of, one, count) for one in chosen(field, only)}
+    measured = by_turns(scale.rounds, each)
     ours = [b.rate for name, all_of in measured.items() if name in OURS for b in all_of]
     result = Found(
         title=title,
@@ -112,11 +109,9 @@ def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) 
     for name in sorted(measured, key=lambda name: -middle(b.rate for b in measured[name])):
         all_of = measured[name]
         rates = [b.rate for b in all_of]
-        rate = middle(rates)
-        result.bars.append((name, rate, min(rates), max(rates)))
+        result.bar(name, rates)
         result.rows.append((
-            name, f"{rate:,.0f} ({min(rates):,.0f}–{max(rates):,.0f})",
-            f"{middle(ours) / rate:.2f} ×" if ours else "",
+            name, spread(rates), f"{middle(ours) / middle(rates):.2f} ×" if ours else "",
             f"{middle(b.worker for b in all_of):.0f}", f"{middle(b.server for b in all_of):.0f}",
             f"{middle(b.memory for b in all_of):.0f}",
             f"{max(b.missing for b in all_of)}, {max(b.twice for b in all_of)}",
@@ -127,14 +122,30 @@ def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) 
 # --- one at a time --------------------------------------------------------------------------------
 
 
-def idle_of(contender: Contender, count: int) -> list[float]:
-    """One job at a time, a third of a second apart: how late does each call arrive?"""
+@dataclass
+class Late:
+    """How late the calls of one round arrived, in milliseconds."""
+
+    median: float
+    most: float  # 99 % are no later
+    latest: float
+    missing: int
+
+    @classmethod
+    def of(cls, late: Iterable[float], count: int) -> "Late":
+        told = sorted(late)
+        parts = [share(told, part) if told else 0.0 for part in (0.5, 0.99, 1)]
+        return cls(*parts, missing=count - len(told))
+
+
+def idle_of(contender: Contender, count: int) -> Late:
+    """One job at a time, a third of a second apart."""
     with ground.sink() as sink, contender.ready() as field:
         due = int((time.time() + AHEAD) * 1e6) + 37_000
         field.plant(count, due, 331_000, sink.url)
         field.start()
         pause(due / 1e6 + count * 0.331 + 3 - time.time())
-        return sorted((at - int(when) / 1e6) * 1000 for when, at, _ in sink.report())
+        return Late.of(((at - int(when) / 1e6) * 1000 for when, at, _ in sink.report()), count)
 
 
 def idle(scale: Scale, *, only: str) -> Found:
@@ -145,18 +156,22 @@ def idle(scale: Scale, *, only: str) -> Found:
     result = Found(
         title="One at a time, at rest",
         said=f"{count} jobs, a third of a second apart, each due at a moment of its own: how much "
-        "later its call arrives. Milliseconds.",
+        f"later its call arrives. Milliseconds; medians of {scale.rounds} rounds, from the least "
+        "to the most.",
         head=("who", "median", "99 %", "latest", "not called"),
-        unit="milliseconds late: median, to 99 %",
+        unit="milliseconds late: 99 % are no later",
+        scale="log",
     )
-    for one in chosen(field, only):
-        late = idle_of(one, count)
-        told = [share(late, part) for part in (0.5, 0.99, 1)]
-        result.rows.append(
-            (one.name, *(f"{number:.1f}" for number in told), str(count - len(late)))
+    each = {one.name: partial(idle_of, one, count) for one in chosen(field, only)}
+    for name, all_of in by_turns(scale.rounds, each).items():
+        told = (
+            [late.median for late in all_of],
+            [late.most for late in all_of],
+            [late.latest for late in all_of],
         )
-        result.bars.append((one.name, told[0], told[0], told[1]))
-        say(f"  {one.name}: {told}")
+        cells = [spread(numbers, ".1f") for numbers in told]
+        result.rows.append((name, *cells, str(max(late.missing for late in all_of))))
+        result.bar(name, told[1])
     return result
 
 
@@ -170,16 +185,29 @@ def steady(scale: Scale, *, only: str) -> Found:
         title=f"{tasks} tasks each second for {seconds} s",
         said="Each task is due every second, one GET each: at an instant of its own, or all "
         f"at the same one. PostgreSQL, its default durability, two processes with {ROOM} slots "
-        "each; the target runs on the same cores.",
-        head=("due", "moments", "called once", "late: median", "99 %", "latest", "worker, µs",
+        f"each; the target runs on the same cores. Medians of {scale.rounds} rounds, from the "
+        "least to the most.",
+        head=("due", "moments", "called once", "late: median, ms", "99 %", "latest", "worker, µs",
               "PostgreSQL, µs"),
+        unit="milliseconds late",
     )  # fmt: skip
-    for name, apart in (("evenly over the second", 1_000_000 // tasks), ("at one instant", 0)):
-        found = ticks_of(who.ours(slots=ROOM), tasks, seconds, apart=apart)
-        late, count = sorted(found.late), tasks * seconds
-        told = [f"{share(late, part):.0f} ms" for part in (0.5, 0.99, 1)]
-        cost = [f"{number / max(len(late), 1) * 1e6:.0f}" for number in found.used]
-        result.rows.append((name, str(count), str(found.once), *told, *cost))
+    ways = {"evenly over the second": 1_000_000 // tasks, "at one instant": 0}
+    each = {
+        name: partial(ticks_of, who.ours(slots=ROOM), tasks, seconds, apart=apart)
+        for name, apart in ways.items()
+    }
+    for name, all_of in by_turns(scale.rounds, each).items():
+        told = {
+            "median": [t.late.median for t in all_of],
+            "99 %": [t.late.most for t in all_of],
+            "latest": [t.late.latest for t in all_of],
+        }
+        cost = [t.worker for t in all_of], [t.server for t in all_of]
+        cells = [spread(numbers) for numbers in (*told.values(), *cost)]
+        once = spread([t.once for t in all_of], "d")
+        result.rows.append((name, str(tasks * seconds), once, *cells))
+        for part, numbers in told.items():
+            result.bar(f"Cronjob, {name}: {part}", numbers)
     return result
 
 
@@ -189,27 +217,31 @@ def periodic(scale: Scale, *, only: str) -> Found:
     result = Found(
         title=f"{tasks} tasks each second, ours and the others",
         said=f"For {seconds} s, after some seconds to settle in. Those that do not tell their jobs "
-        "when they were due are counted by their calls alone.",
-        head=("who", "of the moments, called", "twice", "late: median", "99 %"),
+        f"when they were due are counted by their calls alone. Medians of {scale.rounds} rounds, "
+        "from the least to the most.",
+        head=("who", "of the moments, called: %", "twice", "late: median, ms", "99 %"),
+        unit="% of the moments, called",
     )
     field = [who.ours(slots=ROOM), who.PROCRASTINATE, who.CELERY, who.APSCHEDULER]
-    for one in chosen(field, only):
-        found, most = ticks_of(one, tasks, seconds), tasks * seconds
-        called = found.once if found.late else found.calls
-        late = sorted(found.late)
-        told = [f"{share(late, part):.0f} ms" if late else "" for part in (0.5, 0.99)]
-        twice = str(len(late) - found.once) if late else ""
-        result.rows.append((one.name, f"{called / most:.1%}", twice, *told))
-        say(f"  {result.rows[-1]}")
+    each = {one.name: partial(ticks_of, one, tasks, seconds) for one in chosen(field, only)}
+    for name, all_of in by_turns(scale.rounds, each).items():
+        told = all(t.once for t in all_of)  # their jobs know when they were due
+        called = [(t.once if told else t.calls) / (tasks * seconds) * 100 for t in all_of]
+        late = [[t.late.median for t in all_of], [t.late.most for t in all_of]]
+        known = (spread([t.twice for t in all_of], "d"), *map(spread, late))
+        result.rows.append((name, spread(called, ".1f"), *(known if told else ("", "", ""))))
+        result.bar(name, called)
     return result
 
 
 @dataclass
 class Ticks:
     calls: int  # in these seconds
-    once: int  # different moments, of those that were due in them
-    late: list[float]  # ms of each call for one of these, if it knows when it was due
-    used: tuple[float, float]  # seconds of CPU, of the workers and of the server
+    once: int  # different moments, of those that were due in them; 0 if they do not tell
+    twice: int
+    late: Late
+    worker: float  # µs of CPU for a call
+    server: float
 
 
 def ticks_of(contender: Contender, tasks: int, seconds: int, *, apart: int = 0) -> Ticks:
@@ -224,10 +256,12 @@ def ticks_of(contender: Contender, tasks: int, seconds: int, *, apart: int = 0) 
         pause(5)
         seen = sink.report()
     moments = [(when, at, job) for when, at, job in seen if within(when, first, seconds)]
+    once = len({(when, job) for when, _, job in moments})
+    calls = sum(first <= at * 1e6 < first + seconds * 1e6 for _, at, _ in seen)
+    late = ((at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments)
     return Ticks(
-        calls=sum(first <= at * 1e6 < first + seconds * 1e6 for _, at, _ in seen),
-        once=len({(when, job) for when, _, job in moments}), used=used,
-        late=[(at - microseconds(when) / 1e6) * 1000 for when, at, _ in moments],
+        calls=calls, once=once, twice=len(moments) - once, late=Late.of(late, tasks * seconds),
+        worker=used[0] / max(calls, 1) * 1e6, server=used[1] / max(calls, 1) * 1e6,
     )  # fmt: skip
 
 
@@ -248,16 +282,21 @@ def slow(scale: Scale, *, only: str) -> Found:
     result = Found(
         title="Targets that take their time",
         said=f"All due at one instant, {slots} slots in two processes: what could be reached is "
-        "slots ÷ latency.",
+        f"slots ÷ latency. Medians of {scale.rounds} rounds, from the least to the most.",
         head=("target answers after", "who", "runs a second", "of what could be"),
+        unit="part of slots ÷ latency",
     )
+    limits = [] if scale.quick else [who.limit("urllib3", threads=slots // 2)]
     for latency, count in ((0.05, scale.of(20_000, 3000)), (1.0, scale.of(2560, 1024))):
-        limits = [] if scale.quick else [who.limit("urllib3", threads=slots // 2)]
-        for one in chosen([who.ours(slots=slots // 2), *limits], only):
-            found = burst_of(one, count, slow=latency)
-            most = slots / latency
-            reached = (f"{found.rate:,.0f}", f"{found.rate / most:.2f}")
-            result.rows.append((f"{latency:g} s", one.name, *reached))
+        each = {
+            one.name: partial(burst_of, one, count, slow=latency)
+            for one in chosen([who.ours(slots=slots // 2), *limits], only)
+        }
+        for name, all_of in by_turns(scale.rounds, each).items():
+            rates = [b.rate for b in all_of]
+            reached = [rate * latency / slots for rate in rates]
+            result.rows.append((f"{latency:g} s", name, spread(rates), spread(reached, ".2f")))
+            result.bar(f"{name}, {latency:g} s", reached)
     return result
 
 
@@ -295,7 +334,7 @@ def cron(scale: Scale, *, only: str) -> Found:
 
 
 def memory(scale: Scale, *, only: str) -> Found:
-    return measured_memory(quick=scale.quick)
+    return measured_memory(quick=scale.quick, rounds=scale.rounds)
 
 
 ALL: dict[str, Callable[..., Found]] = {

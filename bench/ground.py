@@ -10,9 +10,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,7 @@ PLACE = ROOT / "var" / "bench"
 PEERS = ROOT / "bench" / "peers"
 USUAL = 0.0487  # seconds in which such a core adds a million numbers in CPython 3.11
 Variables = dict[str, str]
+T = TypeVar("T")
 
 
 def pause(seconds: float) -> None:
@@ -227,3 +229,13 @@ def middle(numbers: Iterable[float]) -> float:
 
 def share(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+def by_turns(rounds: int, each: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """All of them, and all again: whatever the machine does meanwhile, it does to each alike."""
+    found: dict[str, list[T]] = {name: [] for name in each}
+    for number in range(rounds):
+        for name, measure in each.items():
+            found[name].append(measure())
+            say(f"  round {number + 1}: {name}: {found[name][-1]}")
+    return found

@@ -10,14 +10,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.engine import say, target  # noqa: E402
-from bench.results import Found  # noqa: E402
+from bench.ground import by_turns  # noqa: E402
+from bench.results import Found, spread  # noqa: E402
 from tests.servers import Postgres  # noqa: E402
 
 STEP = timedelta(minutes=1)
@@ -46,22 +49,37 @@ def main() -> None:
     server.stop()
 
 
-def claim(quick: bool) -> Found:
-    """In a process of its own, which is the one that is looked at."""
-    runs = 3600 if quick else 86_400
-    command = [sys.executable, str(Path(__file__)), f"--runs={runs}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = done.stdout
-    marks = re.findall(r"^\| (\d+) \| ([\d.]+) \|$", said, re.MULTILINE)
-    assert marks, said + done.stderr
+def claim(quick: bool, rounds: int) -> Found:
+    """Each day in a process of its own, which is the one that is looked at."""
+    days = by_turns(rounds, {"a day": partial(day, 3600 if quick else 86_400)})["a day"]
     result = Found(
         title="A day of runs",
         said="One task that runs every second, through the real loop, beside a clock that runs "
-        f"ahead. {said.splitlines()[0]} {said.splitlines()[-1]}",
+        f"ahead. Medians of {rounds} days, from the least to the most. At the end of the last: "
+        f"{days[-1].told}",
         head=("after runs", "resident, MiB"),
+        unit="MiB resident",
     )
-    result.rows += marks
+    for number in days[0].marks:
+        sizes = [one.marks[number] for one in days]
+        result.rows.append((number, spread(sizes, ".1f")))
+        result.bar(f"Cronjob after {int(number):,} runs", sizes)
     return result
+
+
+@dataclass
+class Day:
+    told: str
+    marks: dict[str, float]  # after so many runs so many MiB
+
+
+def day(runs: int) -> Day:
+    command = [sys.executable, str(Path(__file__)), f"--runs={runs}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    marks = re.findall(r"^\| (\d+) \| ([\d.]+) \|$", done.stdout, re.MULTILINE)
+    assert marks, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    return Day(f"{lines[0]} {lines[-1]}", {number: float(size) for number, size in marks})
 
 
 def simulate(runs: int, url: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from bench import ground
@@ -20,7 +20,19 @@ class Found:
     rows: list[Sequence[str]] = field(default_factory=list)
     bars: list[tuple[str, float, float, float]] = field(default_factory=list)  # median, low, high
     unit: str = ""
+    scale: str = "linear"  # of the plot
     pace: str = ""  # of the machine meanwhile
+
+    def bar(self, name: str, numbers: Iterable[float]) -> None:
+        ordered = sorted(numbers)
+        self.bars.append((name, ground.middle(ordered), ordered[0], ordered[-1]))
+
+
+def spread(numbers: Iterable[float], form: str = ",.0f") -> str:
+    """The median of all rounds, and how far they lie apart."""
+    ordered = sorted(numbers)
+    least, most = format(ordered[0], form), format(ordered[-1], form)
+    return f"{ground.middle(ordered):{form}}" + (f" ({least}–{most})" if ordered[1:] else "")
 
 
 def write(name: str, found: Found, *, keep: bool) -> None:

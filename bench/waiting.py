@@ -3,11 +3,12 @@
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from bench import ground
 from bench.contenders import Contender
-from bench.ground import middle, pause, say
-from bench.results import Found
+from bench.ground import by_turns, middle, pause
+from bench.results import Found, spread
 
 TOMORROW = 86_400
 SETTLING = 12.0  # until everybody has started, and read what it keeps
@@ -41,19 +42,12 @@ def waiting(field: Iterable[Contender], *, jobs: int, seconds: float, rounds: in
         head=("who", "worker, ms a second", "server, ms a second", "memory, MiB"),
         unit="ms of CPU in a second, workers and server",
     )
-    measured: dict[str, list[Waiting]] = {}
-    field = [*field]
-    for number in range(rounds):
-        for one in field:
-            found = waiting_of(one, jobs, seconds)
-            measured.setdefault(one.name, []).append(found)
-            say(f"  round {number + 1}: {one.name}: {found}")
-    for name, all_of in measured.items():
-        both = [(w.worker + w.server) * 1000 for w in all_of]
-        result.bars.append((name, middle(both), min(both), max(both)))
-        cells = [[w.worker * 1000 for w in all_of], [w.server * 1000 for w in all_of]]
+    each = {one.name: partial(waiting_of, one, jobs, seconds) for one in field}
+    for name, all_of in by_turns(rounds, each).items():
+        result.bar(name, ((w.worker + w.server) * 1000 for w in all_of))
         result.rows.append((
-            name, *(f"{middle(c):.1f} ({min(c):.1f}–{max(c):.1f})" for c in cells),
+            name, spread((w.worker * 1000 for w in all_of), ".1f"),
+            spread((w.server * 1000 for w in all_of), ".1f"),
             f"{middle(w.memory for w in all_of):.0f}",
         ))  # fmt: skip
     return result

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from bench import ground
 from bench.api import asked, planted, rate, served
 from bench.contenders import ours
-from bench.ground import PLACE, ROOT, Variables, middle, say
-from bench.results import Found
+from bench.ground import PLACE, ROOT, Variables, say
+from bench.results import Found, spread
 
 CLIENTS, DAWDLERS, MANY = 4, 2, 1000
 KINDS: dict[str, tuple[str, Variables]] = {
@@ -79,7 +79,11 @@ def web(quick: bool, rounds: int) -> Found:
         f"Those who dawdle have sent the beginning of a body. Requests a second, medians of "
         f"{rounds} rounds of {seconds} s that take turns.",
         head=("worker", *WANTED, BESIDE),
+        unit="requests a second",
     )
     for kind, rates in measured.items():
-        result.rows.append((kind, *(f"{middle(rates[name]):,.0f}" for name in (*WANTED, BESIDE))))
+        result.rows.append((kind, *(spread(rates[name]) for name in (*WANTED, BESIDE))))
+    for name in (*WANTED, BESIDE):
+        for kind, rates in measured.items():
+            result.bar(f"{name}: {kind}", rates[name])
     return result
