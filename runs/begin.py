@@ -5,15 +5,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from django.db import transaction
-
 from cronjob.lib.instances import new
 from cronjob.lib.rows import fields_of, insert_if
 from runs.claim import RUN_NEEDS, start, starts_at, too_late
 from runs.entries import NAMES, Entry
 from runs.models import TaskRun
 from runs.places import parallel
-from runs.spoilt import SPOILT
 from runs.states import Status, Trigger
 from tasks.models import Task
 
@@ -50,12 +47,7 @@ def begin(
     if not runs:
         return {}
     rows = [what_is_set(run) for run in runs.values()]
-    try:
-        with transaction.atomic():  # what spoils them all is found by the claim of that one
-            made = insert_if(TaskRun, rows, SETS, condition=NOTHING_AGAINST_IT, key="task_id")
-    except SPOILT:
-        logger.exception("%d runs could not begin as they are made", len(rows))
-        return {}
+    made = insert_if(TaskRun, rows, SETS, condition=NOTHING_AGAINST_IT, key="task_id")
     for task_id, pk in made.items():
         runs[task_id].id = pk
     return {task_id: run for task_id, run in runs.items() if task_id in made}

@@ -119,8 +119,8 @@ class Outcome:
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        texts = [*self.headers.values(), *self.response_headers.values(), self.body]
-        return 2048 + sum(map(sys.getsizeof, [*texts, self.response_body]))
+        headers = "".join([*self.headers.values(), *self.response_headers.values()])
+        return 2048 + sum(map(sys.getsizeof, (headers, self.body, self.response_body)))
 
 
 def freeze(task: Task) -> dict[str, Any]:
@@ -258,6 +258,8 @@ def in_header(text: str, part: Placeholder) -> str:
 
 
 def body_of(run: TaskRun, source: str, fill: Fill) -> str:
+    if not source:
+        return ""
     parts = template.parse(source).parts
     if "filled-by-service" in source:
         ids = {"job_id": run.task.uuid, "run_id": run.uuid}
@@ -324,16 +326,20 @@ def outcome(call: Call, reply: http.Reply | None) -> Outcome:
         message = message or (f"{code} {responses.get(code, '')}" if code else "no answer")
     told = {name.lower(): value for name, value in reply.headers.items()}
     body, long = response_text(reply.body, told.get("content-type", ""), call)
-    seen = call.made_at + timedelta(milliseconds=reply.total_ms or 0)
-    most = settings.CRONJOB_RETRY_AFTER_MAX_SECONDS
     return ended(
         call, kind=kind, message=message, ok=ok, code=code,
         response_headers=shown_headers(reply.headers, call.secret_headers, call.secrets),
         response_body=body, truncated=reply.truncated or long,
         timings={phase: getattr(reply, phase) for phase in PHASES},
-        retry_after=None if ok else retry.asked_for(told, seen=seen, most=most),
+        retry_after=None if ok else wished(told, call, reply),
         sent=reply.sent,
     )  # fmt: skip
+
+
+def wished(headers: Mapping[str, str], call: Call, reply: http.Reply) -> float | None:
+    """In how many seconds the target wants to be asked again."""
+    seen = call.made_at + timedelta(milliseconds=reply.total_ms or 0)
+    return retry.asked_for(headers, seen=seen, most=settings.CRONJOB_RETRY_AFTER_MAX_SECONDS)
 
 
 def broken(call: Call, error: Exception) -> Outcome:
@@ -354,5 +360,8 @@ def response_text(data: bytes, content_type: str, call: Call) -> tuple[str, bool
     text = data.decode(codec_of(content_type), "replace").removeprefix("\ufeff")
     like_json = "json" in content_type.lower() or text.lstrip()[:1] in ("{", "[")
     text = shown(text, call.secrets, call.secret_paths if like_json else ())
-    data, most = text.encode(), settings.CRONJOB_RESPONSE_BYTES_MAX
+    most = settings.CRONJOB_RESPONSE_BYTES_MAX
+    if len(text) * 4 <= most:  # however it is encoded
+        return text, False
+    data = text.encode()
     return (data[:most].decode("utf-8", "ignore"), True) if len(data) > most else (text, False)

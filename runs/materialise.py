@@ -1,5 +1,6 @@
 """Due tasks become runs: each moment once, whoever else is looking at the same tasks."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -20,12 +21,14 @@ from runs.claim import measure as measure_claimed
 from runs.entries import NAMES, Entry, missed, planned, record
 from runs.glance import BEGINNING, NOT_AHEAD
 from runs.models import TaskRun
-from runs.spoilt import give_up
+from runs.spoilt import SPOILT, give_up
 from runs.states import Status, Trigger
 from tasks import misfire
 from tasks.misfire import Plan
 from tasks.models import SCHEDULE_FIELDS, Task
 from tasks.schedule import Schedule
+
+logger = logging.getLogger(__name__)
 
 # What planning needs of a task; its bodies only if its run begins at once.
 NEEDED = (
@@ -84,16 +87,24 @@ def materialise(
     stopped = {one.task.id for one in found if held.holds(paused, one.task)} if paused else set()
     firing = [one for one in found if one.task.id not in stopped]
     resting = [one.task for one in found if one.task.id in stopped and is_due(one.task, now)]
-    plans = [plan for one in firing if (plan := planned_or_none(one, now=now, ahead=ahead))]
-    with transaction.atomic():
-        won = advance(plans)
-        failpoint("materialise.advanced")
-        entries = [(task, made) for task, *_, made in plans if task.id in won]
-        by_urgency = sorted(entries, key=urgency) if may_begin else []
-        begun = begin(by_urgency, now=now, ahead=ahead, owner=owner)
-        # The second guard: a moment that was recorded before is not recorded again.
-        record([entry for task, made in entries if task.id not in begun for entry in made])
-        held.hold(resting)
+    most = settings.CRONJOB_BACKLOG_MAX
+    judged = (planned_or_none(one, now=now, ahead=ahead, most=most) for one in firing)
+    plans = [plan for plan in judged if plan]
+    try:
+        with transaction.atomic():
+            won = advance(plans)
+            failpoint("materialise.advanced")
+            entries = [(task, made) for task, *_, made in plans if task.id in won]
+            by_urgency = sorted(entries, key=urgency) if may_begin else []
+            begun = begin(by_urgency, now=now, ahead=ahead, owner=owner)
+            # The second guard: a moment that was recorded before is not recorded again.
+            record([entry for task, made in entries if task.id not in begun for entry in made])
+            held.hold(resting)
+    except SPOILT:  # all of them for one, which its claim will find
+        if not may_begin:
+            raise
+        logger.exception("%d runs could not begin as they are made", len(plans))
+        return materialise(now, ahead=ahead, since=since, share=share)
     failpoint("materialise.committed")
     if begun:
         failpoint("claim.committed")
@@ -157,7 +168,7 @@ def measure(plans: Iterable[Due]) -> None:
             metrics.count("cronjob_misfire_total", metrics.task(task.id), by=plan.missed.count)
 
 
-def planned_or_none(found: Found, *, now: datetime, ahead: timedelta) -> Due | None:
+def planned_or_none(found: Found, *, now: datetime, ahead: timedelta, most: int) -> Due | None:
     """One bad task fails itself, loudly, and never the beat."""
     task, grace = found.task, timedelta(seconds=found.task.misfire_grace_seconds)
     assert task.next_moment is not None
@@ -171,7 +182,7 @@ def planned_or_none(found: Found, *, now: datetime, ahead: timedelta) -> Due | N
             now=now + ahead, policy=task.misfire_policy,
             grace=grace + ahead,
             catchup_limit=task.catchup_limit,
-            room=max(0, settings.CRONJOB_BACKLOG_MAX - found.waiting),
+            room=max(0, most - found.waiting),
         )  # fmt: skip
         return task, schedule, plan, list(entries_of(task, schedule, plan, now=now))
     except Exception:

@@ -132,8 +132,8 @@ def reader(field: Field[Any, Any], vendor: str) -> Read | None:
 def loaded(text: Any) -> Any:
     if not isinstance(text, str):
         return text
-    if text in NOTHING:
-        return NOTHING[text]()
+    if nothing := NOTHING.get(text):
+        return nothing()
     return DECODE(text)[0] if text.startswith(("{", "[")) else json.loads(text)
 
 
