@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from math import inf
 
 from bench import contenders as who
 from bench import ground
@@ -134,7 +135,7 @@ class Late:
     @classmethod
     def of(cls, late: Iterable[float], count: int) -> "Late":
         told = sorted(late)
-        parts = [share(told, part) if told else 0.0 for part in (0.5, 0.99, 1)]
+        parts = [share(told, part) if told else inf for part in (0.5, 0.99, 1)]
         return cls(*parts, missing=count - len(told))
 
 

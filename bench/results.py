@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from math import inf
 
 from bench import ground
 
@@ -25,7 +26,8 @@ class Found:
 
     def bar(self, name: str, numbers: Iterable[float]) -> None:
         ordered = sorted(numbers)
-        self.bars.append((name, ground.middle(ordered), ordered[0], ordered[-1]))
+        if ordered[-1] < inf:  # what never came has no length
+            self.bars.append((name, ground.middle(ordered), ordered[0], ordered[-1]))
 
 
 def spread(numbers: Iterable[float], form: str = ",.0f") -> str:

@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 KEY_KEPT = timedelta(hours=24)
 NO_WAY_BACK = "CRONJOB_BASE_URL is not set, so no callback would find its way."
 NEEDED = (
-    "id", "name", "deleted", "priority", "retry_policy", "max_concurrency", "concurrency_policy",
+    "id", "name", "deleted", "exec_type", "priority", "retry_policy", "max_concurrency",
+    "concurrency_policy",
 )  # fmt: skip
 ASKED = (
     "uuid", "task_id", "trigger", "scheduled_time", "due_at", "ready_at", "priority",
@@ -39,6 +40,10 @@ class NotPossible(Exception):
     """The run is in a state that does not allow it."""
 
 
+class Gone(NotPossible):
+    """The task was deleted, or never made."""
+
+
 class KeyReused(Exception):
     """The key of a request came back with another request."""
 
@@ -49,6 +54,7 @@ def trigger(
     key: str = "",
 ) -> TaskRun:  # fmt: skip
     """One run now, also of a disabled task; with a key, the same one for the next 24 hours."""
+    task = locked(task.pk)
     if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
         raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
     if force_async and not settings.CRONJOB_BASE_URL:
@@ -75,15 +81,20 @@ def replay(
         override_body=old.override_body if override_body is None else override_body,
     )  # fmt: skip
     asked = ["replay", old.pk, override_body]
-    return ask_for(run, old.task, now=now, key=key, asked=asked)
+    return ask_for(run, locked(old.task_id), now=now, key=key, asked=asked)
+
+
+def locked(pk: int) -> Task:
+    """As it is now, until the transaction ends."""
+    found = Task.objects.some_of(pk, *NEEDED, lock=True)
+    if found is None or found.deleted:
+        raise Gone("The task was deleted.")
+    return found
 
 
 def ask_for(run: TaskRun, task: Task, *, now: datetime, key: str, asked: list[Any]) -> TaskRun:
     """Under SKIP it takes its place at once, or there is none and nothing is made."""
-    found = Task.objects.some_of(task.pk, *NEEDED, lock=True)
-    if found is None or found.deleted:
-        raise NotPossible("The task was deleted.")
-    run.task = task = found
+    run.task = task
     if key:
         run.request_key = key
         run.request_hash = hashlib.sha256(json.dumps(asked).encode()).hexdigest()

@@ -11,6 +11,7 @@ from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status, viewsets
 from rest_framework.decorators import action
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -153,14 +154,19 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
     @action(detail=True, methods=["post"])
     def trigger(self, request: Request, id: str) -> Response:
         """One run now, also of a disabled task; under SKIP only if a slot is free."""
-        task = self.get_object("exec_type")
-        values, key = self.given(request, TriggerSerializer), request_key(request)
         try:
-            with asked():
-                run = trigger.trigger(task, now=clock.now(), key=key, **values)
-        except ValueError as error:
-            problems = {"force_async": [str(error)]}
-            raise invalid(problems) from error
+            values, key = self.given(request, TriggerSerializer), request_key(request)
+        except APIException:
+            self.get_object("id")  # a task that is gone is gone, whatever is said about it
+            raise
+        with asked():
+            try:
+                run = trigger.trigger(Task(pk=id), now=clock.now(), key=key, **values)
+            except trigger.Gone as error:
+                raise ApiError("NOT_FOUND", f"There is no task {id}.") from error
+            except ValueError as error:
+                problems = {"force_async": [str(error)]}
+                raise invalid(problems) from error
         return Response({"run_id": run.pk}, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(parameters=[COUNT], responses={200: MomentsSerializer})
