@@ -142,6 +142,15 @@ def test_a_page_costs_the_same_number_of_queries_whatever_its_length(reader):
     assert cost() == few
 
 
+def test_a_trigger_reads_its_task_once(api):
+    path = f"tasks/{make_task().pk}/trigger"
+    api.post(path, {})  # the first use of a key is written down
+    with CaptureQueriesContext(connection) as queries:
+        assert api.post(path, {}).status_code == 202
+    read = [query for query in queries.captured_queries if "FROM tasks" in query["sql"]]
+    assert len(read) == 1
+
+
 def test_who_may_not_change_a_task_does_not_see_its_secrets(reader, api):
     task = make_task(
         target_url="http://svc/?token=t1",
