@@ -103,7 +103,7 @@ def materialise(
     except SPOILT:  # all of them for one, which its claim will find
         if not may_begin:
             raise
-        logger.exception("%d runs could not begin as they are made", len(plans))
+        logger.exception("runs of %d tasks could not begin as they are made", len(plans))
         return materialise(now, ahead=ahead, since=since, share=share)
     failpoint("materialise.committed")
     if begun:

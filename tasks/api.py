@@ -160,7 +160,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
             self.get_object("id")  # a task that is gone is gone, whatever is said about it
             raise
         with asked():
-            try:
+            try:  # the task is read where it is locked, and not before
                 run = trigger.trigger(Task(pk=id), now=clock.now(), key=key, **values)
             except trigger.Gone as error:
                 raise ApiError("NOT_FOUND", f"There is no task {id}.") from error
