@@ -79,14 +79,30 @@ def burst_of(contender: Contender, count: int, *, slow: float = 0.0) -> Burst:
 
 
 def burst(scale: Scale, *, only: str) -> Found:
-    peers = [who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q]
+    peers = [
+        who.GRAPHILE, who.PGBOSS, who.BULLMQ,
+        who.PROCRASTINATE, who.CELERY, who.HUEY, who.APSCHEDULER, who.DJANGO_Q,
+    ]  # fmt: skip
     limits = [who.LIMIT] if scale.quick else [who.LIMIT, who.LIMIT_URLLIB3, who.LIMIT_OURS]
     field = [who.ours(slots=SLOTS), *([] if scale.quick else peers), *limits]
     return compare(field, scale, only=only, title="Very many tasks due at one instant")
 
 
-def compare(field: Iterable[Contender], scale: Scale, *, only: str, title: str) -> Found:
-    count = scale.of(5000, 2000)
+def flood(scale: Scale, *, only: str) -> Found:
+    """Four times as many: what was just started is warm by then."""
+    field = [who.ours(slots=SLOTS), who.LIMIT_URLLIB3, *([] if scale.quick else [who.GRAPHILE])]
+    return compare(field, scale, only=only, title="Four times as many", count=20_000)
+
+
+def processes(scale: Scale, *, only: str) -> Found:
+    one = who.ours("Cronjob, one process", processes=1, slots=2 * SLOTS)
+    return compare([who.ours(slots=SLOTS), one], scale, only=only, title="A second process")
+
+
+def compare(
+    field: Iterable[Contender], scale: Scale, *, only: str, title: str, count: int = 5000
+) -> Found:
+    count = scale.of(count, 2000)
     each = {one.name: partial(burst_of, one, count) for one in chosen(field, only)}
     measured = by_turns(scale.rounds, each)
     ours = [b.rate for name, all_of in measured.items() if name in OURS for b in all_of]
@@ -151,7 +167,10 @@ def idle_of(contender: Contender, count: int) -> Late:
 
 def idle(scale: Scale, *, only: str) -> Found:
     count = scale.of(100, 20)
-    peers = [who.CELERY, who.APSCHEDULER, who.PROCRASTINATE, who.HUEY]
+    peers = [
+        who.CELERY, who.APSCHEDULER, who.PROCRASTINATE, who.HUEY,
+        who.GRAPHILE, who.PGBOSS, who.BULLMQ,
+    ]  # fmt: skip
     on_sqlite = who.ours("Cronjob on SQLite", needs="", processes=1)
     field = [who.ours(processes=1), *([] if scale.quick else [on_sqlite, *peers])]
     result = Found(
@@ -223,7 +242,7 @@ def periodic(scale: Scale, *, only: str) -> Found:
         head=("who", "of the moments, called: %", "twice", "late: median, ms", "99 %"),
         unit="% of the moments, called",
     )
-    field = [who.ours(slots=ROOM), who.PROCRASTINATE, who.CELERY, who.APSCHEDULER]
+    field = [who.ours(slots=ROOM), who.BULLMQ, who.PROCRASTINATE, who.CELERY, who.APSCHEDULER]
     each = {one.name: partial(ticks_of, one, tasks, seconds) for one in chosen(field, only)}
     for name, all_of in by_turns(scale.rounds, each).items():
         told = all(t.once for t in all_of)  # their jobs know when they were due
@@ -339,6 +358,7 @@ def memory(scale: Scale, *, only: str) -> Found:
 
 
 ALL: dict[str, Callable[..., Found]] = {
-    "burst": burst, "idle": idle, "steady": steady, "periodic": periodic, "slow": slow,
-    "sqlite": sqlite, "due": due, "cron": cron, "memory": memory, "api": api, "web": web,
+    "burst": burst, "flood": flood, "processes": processes, "idle": idle, "steady": steady,
+    "periodic": periodic, "slow": slow, "sqlite": sqlite, "due": due, "cron": cron,
+    "memory": memory, "api": api, "web": web,
 }  # fmt: skip

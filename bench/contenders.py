@@ -53,7 +53,7 @@ class Contender:
     def ready(self) -> Iterator[Field]:
         with ExitStack() as stack:
             place = stack.enter_context(ground.directory())
-            variables = {"PLACE": str(place), **self.variables}
+            variables = {"PLACE": str(place), "NODE_PATH": str(ground.MODULES), **self.variables}
             if self.needs == "postgresql":
                 variables["PG_URL"] = stack.enter_context(ground.postgres())
             elif self.needs == "redis":
@@ -63,23 +63,27 @@ class Contender:
             self.prepare(made)
             yield made
 
+    @property
+    def program(self) -> tuple[object, ...]:
+        by = "node" if self.script.endswith(".cjs") else ground.python()
+        return by, PEERS / self.script
+
     def prepare(self, where: Field) -> None:
         """Nothing, for most."""
 
     def plant(self, where: Field, *words: object) -> None:
-        ask(where, ground.python(), PEERS / self.script, "plant", *words)
+        ask(where, *self.program, "plant", *words)
 
     def commands(self) -> list[tuple[object, ...]]:
         """Of its workers."""
-        return [(ground.python(), PEERS / self.script, "worker")] * self.workers
+        return [(*self.program, "worker")] * self.workers
 
     def tick(self, where: Field, count: int, first: int, url: str, apart: int) -> None:
         self.plant(where, 0, 0, 0, url)  # which makes its tables; when, is theirs to say
-        script = (ground.python(), PEERS / self.script)
         if self.beat:
-            where.start(*self.commands(), (*script, "beat", count, url))
+            where.start(*self.commands(), (*self.program, "beat", count, url))
         else:
-            where.start(*[(*script, "every", count, url)] * self.workers)
+            where.start(*[(*self.program, "every", count, url)] * self.workers)
 
 
 @dataclass
@@ -123,14 +127,18 @@ def ours(
     return Ours(name, "", needs=needs, directory=ROOT, flags=tuple(flags))
 
 
-def peer(name: str, module: str, count: int = 1, **fields: object) -> Contender:
-    return Contender(name, f"of_{module}.py", workers=count, **fields)  # type: ignore[arg-type]
+def peer(name: str, script: str, count: int = 1, **fields: object) -> Contender:
+    script = script if "." in script else f"{script}.py"
+    return Contender(name, f"of_{script}", workers=count, **fields)  # type: ignore[arg-type]
 
 
 PROCRASTINATE = peer("procrastinate", "procrastinate", 2, planting=0.004)
 CELERY = peer("Celery, threads", "celery", 2, needs="redis", planting=0.002, beat=True)
 DJANGO_Q = peer("django-q2", "djangoq")
 APSCHEDULER = peer("APScheduler", "apscheduler", planting=0.002)
+GRAPHILE = peer("graphile-worker", "graphile.cjs", 2)
+PGBOSS = peer("pg-boss", "pgboss.cjs", 2)
+BULLMQ = peer("BullMQ, Redis", "bullmq.cjs", 2, needs="redis")
 HUEY = peer("huey, Redis", "huey", 2, needs="redis")
 HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from math import ceil
 from pathlib import Path
 from typing import TypeVar
 from urllib.request import urlopen
@@ -19,6 +20,8 @@ from urllib.request import urlopen
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "var" / "bench"
 PEERS = ROOT / "bench" / "peers"
+NODE = PLACE / "node"
+MODULES = NODE / "node_modules"
 USUAL = 0.0487  # seconds in which such a core adds a million numbers in CPython 3.11
 Variables = dict[str, str]
 T = TypeVar("T")
@@ -38,8 +41,15 @@ def machine() -> str:
     model = next((n.split(":")[1].strip() for n in names if n.startswith("model name")), "?")
     return (
         f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}"
+        f"Python {platform.python_version()}{node()}"
     )
+
+
+def node() -> str:
+    """Which Node.js, if there is one."""
+    program = shutil.which("node")
+    told = program and subprocess.run([program, "--version"], capture_output=True, text=True)
+    return f", Node.js {told.stdout.strip()[1:]}" if told else ""
 
 
 def pace(numbers: int = 1_000_000) -> float:
@@ -69,6 +79,23 @@ def virtualenv() -> None:
     subprocess.run([sys.executable, "-m", "venv", PLACE / "venv"], check=True)
     quiet = ["-q", "--disable-pip-version-check", "-r", ROOT / "bench/requirements.txt"]
     subprocess.run([python(), "-m", "pip", "install", *quiet], check=True)
+    made.write_text(wanted)
+
+
+def node_modules() -> None:
+    """Of the peers on Node.js, as `virtualenv` for the others."""
+    wanted = (PEERS / "package.json").read_text()
+    made = NODE / "installed.json"
+    if made.exists() and made.read_text() == wanted:
+        return
+    npm = shutil.which("npm")
+    if not npm:
+        raise SystemExit("graphile-worker, pg-boss and BullMQ need Node.js: apt-get install npm")
+    say(f"installing the peers on Node.js into {NODE} …")
+    NODE.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PEERS / "package.json", NODE)
+    quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    subprocess.run([npm, "install", *quiet], cwd=NODE, check=True)
     made.write_text(wanted)
 
 
@@ -228,7 +255,8 @@ def middle(numbers: Iterable[float]) -> float:
 
 
 def share(ordered: Sequence[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+    """The least that so large a part is no more than."""
+    return ordered[max(0, ceil(len(ordered) * part) - 1)]
 
 
 def by_turns(rounds: int, each: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:

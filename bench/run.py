@@ -36,6 +36,7 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if not chosen.quick:
         ground.virtualenv()
+        ground.node_modules()
     ground.say(ground.machine())
     for name in chosen.claims or claims.ALL:
         scale = claims.Scale(quick=chosen.quick, rounds=1 if chosen.quick else chosen.rounds)
