@@ -91,7 +91,8 @@ def burst(scale: Scale, *, only: str) -> Found:
 def flood(scale: Scale, *, only: str) -> Found:
     """Four times as many: what was just started is warm by then."""
     field = [who.ours(slots=SLOTS), who.LIMIT_URLLIB3, *([] if scale.quick else [who.GRAPHILE])]
-    return compare(field, scale, only=only, title="Four times as many", count=20_000)
+    many = scale.of(20_000, 8000)
+    return compare(field, scale, only=only, title="Four times as many", count=many)
 
 
 def processes(scale: Scale, *, only: str) -> Found:
@@ -100,9 +101,9 @@ def processes(scale: Scale, *, only: str) -> Found:
 
 
 def compare(
-    field: Iterable[Contender], scale: Scale, *, only: str, title: str, count: int = 5000
+    field: Iterable[Contender], scale: Scale, *, only: str, title: str, count: int = 0
 ) -> Found:
-    count = scale.of(count, 2000)
+    count = count or scale.of(5000, 2000)
     each = {one.name: partial(burst_of, one, count) for one in chosen(field, only)}
     measured = by_turns(scale.rounds, each)
     ours = [b.rate for name, all_of in measured.items() if name in OURS for b in all_of]
@@ -169,7 +170,7 @@ def idle(scale: Scale, *, only: str) -> Found:
     count = scale.of(100, 20)
     peers = [
         who.CELERY, who.APSCHEDULER, who.PROCRASTINATE, who.HUEY,
-        who.GRAPHILE, who.PGBOSS, who.BULLMQ,
+        who.GRAPHILE_AT_REST, who.PGBOSS, who.BULLMQ,
     ]  # fmt: skip
     on_sqlite = who.ours("Cronjob on SQLite", needs="", processes=1)
     field = [who.ours(processes=1), *([] if scale.quick else [on_sqlite, *peers])]
@@ -357,6 +358,7 @@ def memory(scale: Scale, *, only: str) -> Found:
     return measured_memory(quick=scale.quick, rounds=scale.rounds)
 
 
+ON_NODE = {"burst", "flood", "idle", "periodic"}  # with peers that run on Node.js
 ALL: dict[str, Callable[..., Found]] = {
     "burst": burst, "flood": flood, "processes": processes, "idle": idle, "steady": steady,
     "periodic": periodic, "slow": slow, "sqlite": sqlite, "due": due, "cron": cron,

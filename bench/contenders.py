@@ -136,9 +136,12 @@ PROCRASTINATE = peer("procrastinate", "procrastinate", 2, planting=0.004)
 CELERY = peer("Celery, threads", "celery", 2, needs="redis", planting=0.002, beat=True)
 DJANGO_Q = peer("django-q2", "djangoq")
 APSCHEDULER = peer("APScheduler", "apscheduler", planting=0.002)
-GRAPHILE = peer("graphile-worker", "graphile.cjs", 2)
+# Of 16, 32, 64 and 128 calls at once in each worker, what each made most of.
+MANY = {"AT_ONCE": "128"}
+GRAPHILE = peer("graphile-worker", "graphile.cjs", 2, variables={**MANY, "IN_A_ROW": "500"})
+GRAPHILE_AT_REST = peer("graphile-worker", "graphile.cjs", 2, variables={"IN_A_ROW": "1"})
 PGBOSS = peer("pg-boss", "pgboss.cjs", 2)
-BULLMQ = peer("BullMQ, Redis", "bullmq.cjs", 2, needs="redis")
+BULLMQ = peer("BullMQ, Redis", "bullmq.cjs", 2, needs="redis", variables=MANY)
 HUEY = peer("huey, Redis", "huey", 2, needs="redis")
 HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "var" / "bench"
 PEERS = ROOT / "bench" / "peers"
 NODE = PLACE / "node"
+NODE_LEAST = 20
 MODULES = NODE / "node_modules"
 USUAL = 0.0487  # seconds in which such a core adds a million numbers in CPython 3.11
 Variables = dict[str, str]
@@ -41,15 +42,15 @@ def machine() -> str:
     model = next((n.split(":")[1].strip() for n in names if n.startswith("model name")), "?")
     return (
         f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}{node()}"
+        f"Python {platform.python_version()}, Node.js {node()}"
     )
 
 
 def node() -> str:
-    """Which Node.js, if there is one."""
+    """Which version; 0 if there is none."""
     program = shutil.which("node")
     told = program and subprocess.run([program, "--version"], capture_output=True, text=True)
-    return f", Node.js {told.stdout.strip()[1:]}" if told else ""
+    return told.stdout.strip()[1:] if told else "0"
 
 
 def pace(numbers: int = 1_000_000) -> float:
@@ -88,9 +89,12 @@ def node_modules() -> None:
     made = NODE / "installed.json"
     if made.exists() and made.read_text() == wanted:
         return
-    npm = shutil.which("npm")
-    if not npm:
-        raise SystemExit("graphile-worker, pg-boss and BullMQ need Node.js: apt-get install npm")
+    npm, told = shutil.which("npm"), node()
+    if not npm or int(told.partition(".")[0]) < NODE_LEAST:
+        raise SystemExit(
+            f"graphile-worker, pg-boss and BullMQ need npm and Node.js {NODE_LEAST}, "
+            f"not {told}; other claims do without: bench/run.py CLAIM …"
+        )
     say(f"installing the peers on Node.js into {NODE} …")
     NODE.mkdir(parents=True, exist_ok=True)
     shutil.copy(PEERS / "package.json", NODE)
@@ -228,7 +232,7 @@ def postgres() -> Iterator[str]:
 def redis(place: Path) -> Iterator[str]:
     command = shutil.which("redis-server")
     if not command:
-        raise SystemExit("Celery and huey need a Redis: apt-get install redis-server")
+        raise SystemExit("Celery, huey and BullMQ need a Redis: apt-get install redis-server")
     socket = place / "redis.sock"
     server = subprocess.Popen(
         [command, "--port", "0", "--unixsocket", socket, "--dir", place], stdout=subprocess.DEVNULL

@@ -1,8 +1,9 @@
 """All comparisons, ours and the others in the same run: `python bench/run.py [CLAIM …]`.
 
-Makes a virtualenv for the peers in var/bench the first time. The results go to bench/results/: for
-each claim a table in Markdown and a plot. Needs the `test` extra, a redis-server for Celery and
-huey, and wrk for API and web; `--quick` is ours and the bare limit, and needs no other scheduler.
+Makes a virtualenv for the peers in var/bench the first time, and a folder of packages for those on
+Node.js. The results go to bench/results/: for each claim a table in Markdown and a plot. Needs the
+`test` extra; npm with Node.js 20; a redis-server for Celery, huey and BullMQ; wrk for API and web.
+`--quick` is ours and the bare limit, and needs no other scheduler.
 """
 
 import argparse
@@ -36,7 +37,8 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if not chosen.quick:
         ground.virtualenv()
-        ground.node_modules()
+        if claims.ON_NODE & set(chosen.claims or claims.ALL):
+            ground.node_modules()
     ground.say(ground.machine())
     for name in chosen.claims or claims.ALL:
         scale = claims.Scale(quick=chosen.quick, rounds=1 if chosen.quick else chosen.rounds)

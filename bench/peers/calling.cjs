@@ -1,15 +1,16 @@
-// What the peers on Node.js share: what they are started for, and the call they make with undici,
-// on sixteen connections that are kept.
+// What the peers on Node.js share: what they are started for, how many calls a worker makes at once,
+// and the call itself: by undici, on connections that are kept.
 
 const { Pool } = require("undici");
 
 const [verb = "worker", ...given] = process.argv.slice(2);
+const atOnce = Number(process.env.AT_ONCE ?? 16);
 const count = Number(given[0] ?? 0);
 const url = given.at(-1);
 const pools = new Map();
 
 function poolOf(origin) {
-  if (!pools.has(origin)) pools.set(origin, new Pool(origin, { connections: 16, pipelining: 1 }));
+  if (!pools.has(origin)) pools.set(origin, new Pool(origin, { connections: atOnce, pipelining: 1 }));
   return pools.get(origin);
 }
 
@@ -29,4 +30,4 @@ function* jobs() {
   }
 }
 
-module.exports = { verb, count, url, call, jobs };
+module.exports = { verb, atOnce, count, url, call, jobs };

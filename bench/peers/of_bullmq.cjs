@@ -1,15 +1,18 @@
-// BullMQ on Redis: sixteen jobs at a time in each of two workers, and its own schedulers for what is
-// periodic.
+// BullMQ on Redis: two workers, and its own schedulers for what is periodic.
 
 const { Queue, Worker } = require("bullmq");
-const { verb, count, url, call, jobs } = require("./calling.cjs");
+const { verb, atOnce, count, url, call, jobs } = require("./calling.cjs");
 
 const connection = { path: process.env.REDIS_URL.slice("unix://".length), maxRetriesPerRequest: null };
 
 async function plant() {
   const queue = new Queue("get", { connection });
-  const now = Date.now();
-  const made = [...jobs()].map(([at, url]) => ({ name: "get", data: { url }, opts: { delay: at - now } }));
+  const timestamp = Date.now(); // what the delay counts from
+  const made = [...jobs()].map(([at, url]) => ({
+    name: "get",
+    data: { url },
+    opts: { timestamp, delay: at - timestamp },
+  }));
   if (made.length) await queue.addBulk(made);
   await queue.close();
 }
@@ -18,7 +21,7 @@ async function plant() {
 async function each() {
   const queue = new Queue("get", { connection });
   for (let n = 0; n < count; n++) {
-    await queue.upsertJobScheduler(`${n}`, { every: 1000 }, { name: "each", data: { n } });
+    await queue.upsertJobScheduler(`${n}`, { pattern: "* * * * * *" }, { name: "each", data: { n } });
   }
 }
 
@@ -26,6 +29,6 @@ const targetOf = ({ id, data }) => data.url ?? `${url}${id.split(":").pop()}000/
 
 if (verb === "plant") plant();
 else {
-  new Worker("get", (job) => call(targetOf(job)), { connection, concurrency: 16 });
+  new Worker("get", (job) => call(targetOf(job)), { connection, concurrency: atOnce });
   if (verb === "every") each();
 }

@@ -1,5 +1,5 @@
-// pg-boss on PostgreSQL: each of two workers fetches up to 2,500 jobs as often as it may,
-// calls sixteen at a time and completes them together. It keeps the rows.
+// pg-boss on PostgreSQL, which keeps the rows. Each of two workers fetches as often as it may, twice
+// a second, and then half of what a burst has; it completes together what it fetched together.
 
 const PgBoss = require("pg-boss");
 const { verb, call, jobs } = require("./calling.cjs");
