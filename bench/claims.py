@@ -358,7 +358,6 @@ def memory(scale: Scale, *, only: str) -> Found:
     return measured_memory(quick=scale.quick, rounds=scale.rounds)
 
 
-ON_NODE = {"burst", "flood", "idle", "periodic"}  # with peers that run on Node.js
 ALL: dict[str, Callable[..., Found]] = {
     "burst": burst, "flood": flood, "processes": processes, "idle": idle, "steady": steady,
     "periodic": periodic, "slow": slow, "sqlite": sqlite, "due": due, "cron": cron,

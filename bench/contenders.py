@@ -53,7 +53,9 @@ class Contender:
     def ready(self) -> Iterator[Field]:
         with ExitStack() as stack:
             place = stack.enter_context(ground.directory())
-            variables = {"PLACE": str(place), "NODE_PATH": str(ground.MODULES), **self.variables}
+            variables = {"PLACE": str(place), **self.variables}
+            if self.on_node:
+                variables["NODE_PATH"] = str(ground.node_modules())
             if self.needs == "postgresql":
                 variables["PG_URL"] = stack.enter_context(ground.postgres())
             elif self.needs == "redis":
@@ -64,9 +66,12 @@ class Contender:
             yield made
 
     @property
+    def on_node(self) -> bool:
+        return self.script.endswith(".cjs")
+
+    @property
     def program(self) -> tuple[object, ...]:
-        by = "node" if self.script.endswith(".cjs") else ground.python()
-        return by, PEERS / self.script
+        return "node" if self.on_node else ground.python(), PEERS / self.script
 
     def prepare(self, where: Field) -> None:
         """Nothing, for most."""

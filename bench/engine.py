@@ -1,4 +1,4 @@
-"""The engine under load and at rest, measured; the last output is kept in docs/engine.md."""
+"""The engine under load and at rest: what is recorded, how late it starts, what a run costs."""
 
 import argparse
 import os

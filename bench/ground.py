@@ -22,7 +22,6 @@ PLACE = ROOT / "var" / "bench"
 PEERS = ROOT / "bench" / "peers"
 NODE = PLACE / "node"
 NODE_LEAST = 20
-MODULES = NODE / "node_modules"
 USUAL = 0.0487  # seconds in which such a core adds a million numbers in CPython 3.11
 Variables = dict[str, str]
 T = TypeVar("T")
@@ -83,17 +82,17 @@ def virtualenv() -> None:
     made.write_text(wanted)
 
 
-def node_modules() -> None:
+def node_modules() -> Path:
     """Of the peers on Node.js, as `virtualenv` for the others."""
     wanted = (PEERS / "package.json").read_text()
-    made = NODE / "installed.json"
+    place, made = NODE / "node_modules", NODE / "installed.json"
     if made.exists() and made.read_text() == wanted:
-        return
+        return place
     npm, told = shutil.which("npm"), node()
     if not npm or int(told.partition(".")[0]) < NODE_LEAST:
         raise SystemExit(
             f"graphile-worker, pg-boss and BullMQ need npm and Node.js {NODE_LEAST}, "
-            f"not {told}; other claims do without: bench/run.py CLAIM …"
+            f"not {told}; others do without: --only WORD"
         )
     say(f"installing the peers on Node.js into {NODE} …")
     NODE.mkdir(parents=True, exist_ok=True)
@@ -101,6 +100,7 @@ def node_modules() -> None:
     quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
     subprocess.run([npm, "install", *quiet], cwd=NODE, check=True)
     made.write_text(wanted)
+    return place
 
 
 class Group:

@@ -1,7 +1,6 @@
 """A forgotten session that keeps every dead row: do polls and claims get slower under load?
 
-The output is kept in docs/engine.md. Each poll and claim is timed by the scheduler itself, and
-read from its own /metrics.
+Each poll and claim is timed by the scheduler itself, and read from its own /metrics.
 """
 
 import argparse

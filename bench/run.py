@@ -37,8 +37,6 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {names}")
     if not chosen.quick:
         ground.virtualenv()
-        if claims.ON_NODE & set(chosen.claims or claims.ALL):
-            ground.node_modules()
     ground.say(ground.machine())
     for name in chosen.claims or claims.ALL:
         scale = claims.Scale(quick=chosen.quick, rounds=1 if chosen.quick else chosen.rounds)

@@ -1,6 +1,6 @@
 // graphile-worker on PostgreSQL, which deletes what is done. Two workers, set up as its manual says
-// for many short jobs: each fetches so many IN_A_ROW and completes them in batches. With none of
-// them it fetches one at a time, and begins it sooner.
+// for many short jobs: each fetches so many IN_A_ROW and completes them in batches. If that is one,
+// it looks for each job by itself, which is sooner begun.
 
 const { Logger, makeWorkerUtils, run } = require("graphile-worker");
 const { verb, atOnce, call, jobs } = require("./calling.cjs");
