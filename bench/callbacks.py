@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ sys.path.insert(0, str(ROOT))
 
 import psycopg  # noqa: E402
 
-from bench.engine import database, pause, say, script  # noqa: E402
+from bench.contenders import ask, ours  # noqa: E402
+from bench.ground import pause, say  # noqa: E402
 from tests.faults.answering import answered, free_port, url_of  # noqa: E402
 from tests.processes import answering, running  # noqa: E402
 from tests.target import Target  # noqa: E402
@@ -60,9 +62,11 @@ def until_pending(asked: Any, count: int) -> None:
 
 
 def measured(count: int, clients: int) -> None:
-    with database("postgresql") as (place, variables), Target() as target:
+    with ours().ready() as field, Target() as target:
         bind = f"127.0.0.1:{free_port()}"
-        variables |= {"CRONJOB_BASE_URL": f"http://{bind}", "CRONJOB_BIND": bind}
+        field.variables |= {"CRONJOB_BASE_URL": f"http://{bind}", "CRONJOB_BIND": bind}
+        place, variables = field.place, field.inside
+        script = partial(ask, field, sys.executable, "-c")
         web = ("-m", "gunicorn", "-c", "cronjob/gunicorn.conf.py", "cronjob.wsgi")
         two = {"CRONJOB_WEB_PROCESSES": "2"}
         with (
@@ -72,7 +76,7 @@ def measured(count: int, clients: int) -> None:
         ):
             assert answering(f"http://{bind}")
             to = target.url("/status/202")
-            script(PLANT, count, to, 3600, place=place, variables=variables)
+            script(PLANT, count, to, 3600)
             until_pending(asked, count)
             asked.execute("ANALYZE task_runs")
             plan = asked.execute(SWEEP).fetchall()
@@ -83,12 +87,12 @@ def measured(count: int, clients: int) -> None:
             kept = asked.execute(
                 "SELECT status, count(*) FROM async_callbacks GROUP BY 1"
             ).fetchall()
-            script(PLANT, 200, to, 5, place=place, variables=variables)
+            script(PLANT, 200, to, 5)
             until_pending(asked, 200)
             rows = asked.execute(AWAITED).fetchall()
             until_pending(asked, 0)
             due = [text for pk, at in rows for text in (pk, at.isoformat())]
-            late = script(LATE, *due, place=place, variables=variables).strip()
+            late = script(LATE, *due).strip()
             served.end()
             scheduler.end()
     say(

@@ -18,8 +18,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.engine import database, say  # noqa: E402
-from tests.processes import environment  # noqa: E402
+from bench.contenders import ours  # noqa: E402
+from bench.ground import say  # noqa: E402
 
 ROOM = 32  # the slots of a process: what one claim takes
 OWNER = "host:1:boot"
@@ -222,11 +222,10 @@ def measure(ids: list[int], page: Callable[[str], Any]) -> dict[str, float]:
 @contextmanager
 def planting(tasks: int, runs: int) -> Iterator[subprocess.Popen[str]]:
     """A database of that size on a server of its own, and the process that plants and asks it."""
-    with database("postgresql") as (place, variables):
-        command = [sys.executable, "-W", "ignore", __file__, "--inside", str(tasks), str(runs)]
-        named = {"DJANGO_SETTINGS_MODULE": "cronjob.settings", **variables}
+    with ours().ready() as field:
+        command = [sys.executable, __file__, "--inside", str(tasks), str(runs)]
         with subprocess.Popen(
-            command, cwd=ROOT, env=environment(place, **named), text=True,
+            command, cwd=ROOT, env=field.inside, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         ) as process:  # fmt: skip
             try:

@@ -5,6 +5,7 @@ Each poll and claim is timed by the scheduler itself, and read from its own /met
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 import psycopg  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
-from bench.engine import PLANT, database, pause, say, script, target  # noqa: E402
-from tests.processes import running  # noqa: E402
+from bench.contenders import ours  # noqa: E402
+from bench.ground import pause, say, sink  # noqa: E402
 
 PORT = 19321
 SCAN, CLAIM = "cronjob_scheduler_scan_latency", "cronjob_scheduler_claim_seconds"
@@ -69,23 +70,23 @@ def main() -> None:
     part = min(60, chosen.seconds // 3)
     say(f"{chosen.tasks} runs a second, PostgreSQL.\n")
     say("| when | poll, 95 % | claim, 95 % |\n|---|---|---|")
-    with database("postgresql") as (place, variables), target() as url:
-        script(PLANT, chosen.tasks, 1, 6, url, place=place, variables=variables)
-        with psycopg.connect(variables["DATABASE_URL"]) as pausing:  # so that all runs are claimed
+    scheduler = ours(processes=1, slots=32)
+    scheduler.flags += (f"--metrics-port={PORT}",)
+    with sink() as target, scheduler.ready() as field:
+        server = field.variables["DATABASE_URL"]
+        with psycopg.connect(server) as pausing:  # so that all runs are claimed
             pausing.execute(
                 "INSERT INTO pauses (tag, reason, created_at) VALUES ('something else', '', now())"
             )
-        flags = ["runscheduler", "--slots=32", f"--metrics-port={PORT}"]
-        with running("manage.py", *flags, data_dir=place, **variables) as scheduler:
-            pause(12)
-            measured("before", part)
-            with snapshot(variables["DATABASE_URL"]):
-                measured("in its first minute", part)
-                pause(chosen.seconds - 2 * part)
-                measured(f"in its last, after {chosen.seconds} s", part)
-            pause(part)
-            measured(f"{part} s after it was closed", part)
-            scheduler.end()
+        field.tick(chosen.tasks, int((time.time() + 6) * 1e6), target.url)
+        pause(12)
+        measured("before", part)
+        with snapshot(server):
+            measured("in its first minute", part)
+            pause(chosen.seconds - 2 * part)
+            measured(f"in its last, after {chosen.seconds} s", part)
+        pause(part)
+        measured(f"{part} s after it was closed", part)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.engine import database, say  # noqa: E402
-from bench.ground import pace, pause  # noqa: E402
+from bench.contenders import ours  # noqa: E402
+from bench.ground import pace, pause, say  # noqa: E402
 from bench.growth import plant  # noqa: E402
-from tests.processes import environment  # noqa: E402
 
 ROUNDS = 25
 MOST_ROUNDS = 400  # until so many were good
@@ -199,11 +198,9 @@ def main() -> None:
         return inside(*chosen.inside, chosen.only)
     sizes = (1000, 100_000) if chosen.quick else (1000, 1_000_000)
     begun = time.monotonic()
-    with database("postgresql") as (place, variables):
-        command = [sys.executable, "-W", "ignore", __file__, "--inside", *map(str, sizes)]
-        command += ["--only", chosen.only]
-        named = {"DJANGO_SETTINGS_MODULE": "cronjob.settings", **variables}
-        done = subprocess.run(command, cwd=ROOT, env=environment(place, **named), check=False)
+    with ours().ready() as field:
+        command = [sys.executable, __file__, "--inside", *map(str, sizes), "--only", chosen.only]
+        done = subprocess.run(command, cwd=ROOT, env=field.inside, check=False)
     spent = (time.monotonic() - begun) / 60
     say(f"Python {platform.python_version()}, {os.cpu_count()} cores; {spent:.1f} min.")
     sys.exit(done.returncode)

@@ -18,8 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.engine import say, target  # noqa: E402
-from bench.ground import by_turns  # noqa: E402
+from bench.ground import by_turns, say, sink  # noqa: E402
 from bench.results import Found, spread  # noqa: E402
 from tests.servers import Postgres  # noqa: E402
 
@@ -36,7 +35,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=86_400, help="how many (%(default)s)")
     runs = parser.parse_args().runs
     server = Postgres()
-    with tempfile.TemporaryDirectory() as directory, target() as url:
+    with tempfile.TemporaryDirectory() as directory, sink() as target:
         os.environ |= {
             "DJANGO_SETTINGS_MODULE": "cronjob.settings", "DATABASE_URL": server.url,
             "CRONJOB_SECRET_KEY": "only for a measurement " * 4, "CRONJOB_DATA_DIR": directory,
@@ -45,7 +44,7 @@ def main() -> None:
         import django
 
         django.setup()
-        simulate(runs, url)
+        simulate(runs, f"{target.url}0/0")
     server.stop()
 
 
