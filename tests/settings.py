@@ -6,7 +6,8 @@ import tempfile
 for name in [name for name in os.environ if name.startswith("CRONJOB_")]:
     del os.environ[name]
 os.environ.pop("DATABASE_URL", None)
-os.environ["CRONJOB_DATA_DIR"] = tempfile.mkdtemp(prefix="cronjob-tests-")
+directory = tempfile.TemporaryDirectory(prefix="cronjob-tests-")  # gone with this process
+os.environ["CRONJOB_DATA_DIR"] = directory.name
 os.environ["CRONJOB_SECRET_KEY"] = "a key for tests, as long as a key should be, and no more"
 os.environ["CRONJOB_BASE_URL"] = "http://testserver"
 os.environ["CRONJOB_LOG_FORMAT"] = "text"
