@@ -33,7 +33,7 @@ task = make_task(
     callback_timeout_sec=patience, concurrency_policy="PARALLEL",
 )
 now = clock.now()
-copy(trigger.trigger(task, now=now), count - 1)
+copy(trigger.trigger(task.pk, now=now), count - 1)
 """
 LATE = """
 import sys, django

@@ -50,11 +50,11 @@ class KeyReused(Exception):
 
 @transaction.atomic
 def trigger(
-    task: Task, *, now: datetime, override_body: str | None = None, force_async: bool = False,
+    task_id: int, *, now: datetime, override_body: str | None = None, force_async: bool = False,
     key: str = "",
 ) -> TaskRun:  # fmt: skip
     """One run now, also of a disabled task; with a key, the same one for the next 24 hours."""
-    task = locked(task.pk)
+    task = locked(task_id)
     if force_async and task.exec_type in (ExecType.JOB, ExecType.NODE):
         raise ValueError(f"{task.exec_type} tasks cannot be called asynchronously.")
     if force_async and not settings.CRONJOB_BASE_URL:

@@ -261,7 +261,7 @@ class TaskAdmin(base.ConsoleAdmin):
         asked = 0
         for task in queryset:
             try:
-                trigger.trigger(task, now=clock.now())
+                trigger.trigger(task.pk, now=clock.now())
                 asked += 1
             except trigger.LimitReached as error:
                 self.message_user(request, f"{task.name}: {error}", messages.WARNING)

@@ -161,7 +161,7 @@ class TaskViewSet(History, Bulk, Endpoint, viewsets.GenericViewSet[Task]):
             raise
         with asked():
             try:  # the task is read where it is locked, and not before
-                run = trigger.trigger(Task(pk=id), now=clock.now(), key=key, **values)
+                run = trigger.trigger(int(id), now=clock.now(), key=key, **values)
             except trigger.Gone as error:
                 raise ApiError("NOT_FOUND", f"There is no task {id}.") from error
             except ValueError as error:

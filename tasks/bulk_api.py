@@ -83,7 +83,7 @@ def run(task: Task, dry: bool, *, values: Any, by: str) -> Done:
         if dry:
             trigger.try_out(task, Trigger.MANUAL)
             return CHANGED, "", None
-        return CHANGED, "", trigger.trigger(task, now=clock.now()).pk
+        return CHANGED, "", trigger.trigger(task.pk, now=clock.now()).pk
 
 
 def tag(task: Task, dry: bool, *, values: Any, by: str) -> Done:

@@ -221,7 +221,7 @@ class JobViewSet(Endpoint, viewsets.GenericViewSet[Task]):
         """Run it once, at once; when it is due next does not change."""
         self.given(request, NothingSerializer)
         with asked():
-            run = trigger.trigger(self.get_object(), now=clock.now())
+            run = trigger.trigger(self.get_object().pk, now=clock.now())
         return Response({"run_id": str(run.uuid)}, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(request=None, responses={200: JobSerializer})

@@ -62,7 +62,7 @@ def test_a_missed_or_skipped_moment_is_over():
 
 
 def test_a_run_that_was_called_asynchronously_just_once_awaits_its_callback():
-    run = trigger.trigger(make_async(exec_type="SYNC"), now=NOON, force_async=True)
+    run = trigger.trigger(make_async(exec_type="SYNC").pk, now=NOON, force_async=True)
     (run,) = claimed()
     settled(run, outcome, asynchronous=True)
     assert fresh(run).callback_deadline == NOON + MINUTE

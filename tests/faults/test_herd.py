@@ -54,7 +54,7 @@ def test_no_race_of_claims_exceeds_the_limit_of_a_task(world):
     with world.inside():
         (task,) = world.plant(path="/count", schedule_kind="MANUAL", max_concurrency=2)
         for _ in range(20):
-            trigger.trigger(task, now=clock.now())
+            trigger.trigger(task.pk, now=clock.now())
     world.quiet()
     assert most == 2
     assert len(world.runs("status = 'SUCCESS'")) == 20

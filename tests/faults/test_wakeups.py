@@ -23,7 +23,7 @@ def test_a_trigger_an_edit_and_an_enable_wake_it(each_world):
     begun = time.monotonic()
     with each_world.inside():
         (task,) = each_world.plant(schedule_kind="MANUAL")
-        trigger.trigger(task, now=clock.now())
+        trigger.trigger(task.pk, now=clock.now())
     until(lambda: done(each_world, 1), seconds=SOON, what=each_world.said)
     with each_world.inside():
         task.schedule_kind, task.every_seconds = "EVERY", 1

@@ -22,7 +22,7 @@ def work(seconds: float) -> int:
             case 1 | 2:
                 standing.enable(task, now=now)
             case 3:
-                trigger.trigger(task, now=now)
+                trigger.trigger(task.pk, now=now)
             case 4:
                 if run := TaskRun.objects.order_by("-id").first():
                     cancel(run)

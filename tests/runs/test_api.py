@@ -293,9 +293,9 @@ def test_a_replay_takes_a_key_too_and_a_trigger_is_another_request(operator):
 
 def test_a_key_is_free_again_after_a_day(db):
     task = make_task()
-    first = trigger.trigger(task, now=NOON, key="k")
-    assert trigger.trigger(task, now=NOON + 24 * 60 * MINUTE, key="k").pk == first.pk
-    later = trigger.trigger(task, now=NOON + 24 * 60 * MINUTE + SECOND, key="k")
+    first = trigger.trigger(task.pk, now=NOON, key="k")
+    assert trigger.trigger(task.pk, now=NOON + 24 * 60 * MINUTE, key="k").pk == first.pk
+    later = trigger.trigger(task.pk, now=NOON + 24 * 60 * MINUTE + SECOND, key="k")
     assert later.pk != first.pk
 
 

@@ -155,7 +155,7 @@ def test_of_a_task_that_was_changed_meanwhile_nothing_is_made_nor_called(monkeyp
 
 def test_whoever_asked_for_a_run_a_moment_before_goes_first(monkeypatch):
     task = make_task(next_run_at=NOON)
-    at("materialise.read", monkeypatch, lambda: trigger.trigger(task, now=NOON - SECOND))
+    at("materialise.read", monkeypatch, lambda: trigger.trigger(task.pk, now=NOON - SECOND))
     assert not begun()
     assert [run.trigger for run in claimed()] == [Trigger.MANUAL]
 

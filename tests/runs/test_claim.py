@@ -155,7 +155,7 @@ def test_a_retry_that_was_decided_while_its_task_was_given_up_is_canceled(change
 
 
 def test_what_somebody_asked_of_a_disabled_task_still_runs():
-    trigger.trigger(make_task(status="DISABLED"), now=NOON)
+    trigger.trigger(make_task(status="DISABLED").pk, now=NOON)
     assert len(claimed()) == 1
 
 

@@ -43,7 +43,7 @@ def test_targets_that_take_their_time_are_waited_for_by_one_thread(target, execu
     task = new(target, "/hold", concurrency_policy="PARALLEL", timeout_seconds=600)
     many = 3 * executor.FEW
     for _ in range(many):
-        trigger.trigger(task, now=clock.now())
+        trigger.trigger(task.pk, now=clock.now())
     with scheduling(slots=many):
         assert len(target.wait_for(many, timeout=PATIENCE)) == many
         until(lambda: executors[0].queue.empty())
@@ -55,7 +55,7 @@ def test_a_run_taken_for_a_slot_that_does_not_come_free_is_given_back(
     target, executors, monkeypatch
 ):
     tasks = [new(target, "/hold", timeout_seconds=600), new(target, name="another")]
-    runs = [trigger.trigger(task, now=clock.now()) for task in tasks]
+    runs = [trigger.trigger(task.pk, now=clock.now()) for task in tasks]
     paces = [1 / executor.SOON_SECONDS]
     monkeypatch.setattr(executor.Pace, "of_late", lambda pace: paces[-1])
     with scheduling(slots=1):

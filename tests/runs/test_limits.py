@@ -27,9 +27,9 @@ def test_what_was_started_in_parallel_counts_once_there_is_a_limit(policy):
     standing.edit(task, now=NOON)
     if policy == "SKIP":
         with pytest.raises(trigger.LimitReached):
-            trigger.trigger(task, now=NOON)
+            trigger.trigger(task.pk, now=NOON)
     else:
-        trigger.trigger(task, now=NOON)
+        trigger.trigger(task.pk, now=NOON)
         assert claimed() == []
 
 

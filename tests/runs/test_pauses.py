@@ -91,7 +91,7 @@ def test_waiting_and_retrying_runs_are_held_and_go_on_afterwards():
 def test_what_somebody_asks_for_still_runs():
     task = make_task()
     pause()
-    run = trigger.trigger(task, now=NOON)
+    run = trigger.trigger(task.pk, now=NOON)
     assert [r.pk for r in claimed()] == [run.pk]
     settled(fresh(run))
 

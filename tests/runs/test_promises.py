@@ -77,7 +77,7 @@ def test_five_fields_are_stored_as_six():
 
 
 def test_what_is_triggered_begins_as_scheduled_and_goes_the_same_way():
-    run = trigger.trigger(make_task(), now=NOON)
+    run = trigger.trigger(make_task().pk, now=NOON)
     seen = [fresh(run).status]
     (mine,) = claimed()
     seen.append(fresh(run).status)
@@ -258,9 +258,9 @@ def test_a_replay_under_skip_at_the_limit_makes_nothing():
 def test_a_trigger_is_never_merged_with_another_run(policy):
     task = due(max_concurrency=9, concurrency_policy=policy)
     materialise(NOON)
-    made = [trigger.trigger(task, now=NOON).pk for _ in range(2)]
+    made = [trigger.trigger(task.pk, now=NOON).pk for _ in range(2)]
     assert len(claimed()) == 3
-    made += [trigger.trigger(task, now=NOON).pk for _ in range(2)]
+    made += [trigger.trigger(task.pk, now=NOON).pk for _ in range(2)]
     assert len(set(made)) == 4
     assert TaskRun.objects.filter(task=task).count() == 5
 

@@ -38,7 +38,7 @@ def target():
 
 def triggered(target, path, **fields):
     task = new(target, path, name=f"{path} {Task.objects.count()}", **fields)
-    return trigger.trigger(task, now=clock.now())
+    return trigger.trigger(task.pk, now=clock.now())
 
 
 def called(target, *paths, **fields):
@@ -190,7 +190,7 @@ def test_a_run_that_is_canceled_while_its_target_takes_long_is_canceled_at_once(
 def test_canceling_hangs_up_on_a_target_that_is_being_called():
     with Peer(read_on) as peer, scheduling():
         task = make_task(schedule_kind="MANUAL", target_url=peer.url, timeout_seconds=600)
-        run = trigger.trigger(task, now=clock.now())
+        run = trigger.trigger(task.pk, now=clock.now())
         until(lambda: peer.connections)
         trigger.cancel(run, reason="enough", now=clock.now())
         assert peer.ended.wait(PATIENCE)
@@ -217,7 +217,7 @@ def test_a_run_now_and_a_planned_run_at_once_each_keep_their_own_answer(target):
     target.answers("/mine", answer)
     soon = clock.now() + SECOND / 2
     task = new(target, "/mine", schedule_kind="ONCE", run_at=soon, max_concurrency=2)
-    trigger.trigger(task, now=clock.now())
+    trigger.trigger(task.pk, now=clock.now())
     with scheduling():
         planned, manual = ended(trigger="SCHEDULE"), ended(trigger="MANUAL")
     assert (planned.status, planned.response_body) == ("FAILED", "SCHEDULE")

@@ -100,7 +100,7 @@ def test_of_triggers_under_skip_only_as_many_are_made_as_there_are_slots():
 
     def ask():
         try:
-            return trigger.trigger(task, now=NOON).pk
+            return trigger.trigger(task.pk, now=NOON).pk
         except trigger.LimitReached:
             return None
 
@@ -116,7 +116,7 @@ def test_of_what_is_due_and_what_is_asked_for_meanwhile_one_gets_the_last_slot(p
     def ask():
         for task in tasks:
             try:
-                patiently(lambda task=task: trigger.trigger(task, now=NOON))
+                patiently(lambda task=task: trigger.trigger(task.pk, now=NOON))
             except trigger.LimitReached:
                 assert policy == "SKIP"
 

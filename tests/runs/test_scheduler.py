@@ -153,7 +153,7 @@ def test_a_failing_target_is_called_again_until_its_retries_are_spent(target):
     policy = {"max_retries": 2, "initial_delay": 0, "strategy": "fixed"}
     task = new(target, "/status/503", retry_policy=policy)
     with scheduling():
-        run = trigger.trigger(task, now=clock.now())
+        run = trigger.trigger(task.pk, now=clock.now())
         found = ended(pk=run.pk)
     assert (found.status, found.attempt, found.response_code) == ("FAILED", 3, 503)
     assert len(found.attempts) == 2
@@ -163,24 +163,24 @@ def test_a_failing_target_is_called_again_until_its_retries_are_spent(target):
 def test_a_target_that_hangs_is_a_timeout(target):
     task = new(target, "/silent", timeout_seconds=0.2)
     with scheduling():
-        found = ended(pk=trigger.trigger(task, now=clock.now()).pk)
+        found = ended(pk=trigger.trigger(task.pk, now=clock.now()).pk)
     assert (found.status, found.error_kind) == ("TIMEOUT", "timeout")
 
 
 def test_a_call_in_flight_is_cut_off_when_its_run_is_canceled(target):
     task = new(target, "/silent", timeout_seconds=60)
     with scheduling():
-        run = trigger.trigger(task, now=clock.now())
+        run = trigger.trigger(task.pk, now=clock.now())
         target.wait_for(1, timeout=PATIENCE)
         trigger.cancel(run, reason="enough", now=clock.now())
-        next_one = trigger.trigger(new(target, name="other"), now=clock.now())
+        next_one = trigger.trigger(new(target, name="other").pk, now=clock.now())
         ended(pk=next_one.pk)
     assert TaskRun.objects.get(pk=run.pk).status == "CANCELED"
 
 
 def test_once_calls_what_is_due_and_ends(target):
     task = new(target)
-    runs = [trigger.trigger(task, now=clock.now()) for _ in range(3)]
+    runs = [trigger.trigger(task.pk, now=clock.now()) for _ in range(3)]
     schedule(Loop(), once=True)
     assert {TaskRun.objects.get(pk=run.pk).status for run in runs} == {"SUCCESS"}
     assert not Process.objects.exists()
@@ -189,7 +189,7 @@ def test_once_calls_what_is_due_and_ends(target):
 def test_the_lease_of_a_scheduler_that_ends_is_gone_and_nothing_is_left_running(target):
     task = new(target, concurrency_policy="PARALLEL")
     for _ in range(20):
-        trigger.trigger(task, now=clock.now())
+        trigger.trigger(task.pk, now=clock.now())
     with scheduling(slots=2):
         target.wait_for(2, timeout=PATIENCE)
     assert not Process.objects.exists()
@@ -214,8 +214,8 @@ def test_a_task_whose_template_cannot_be_filled_fails_itself_alone(target):
     bad = new(target, name="bad")
     Task.objects.filter(pk=bad.pk).update(body_template="{{ nonsense }}", http_method="POST")
     with scheduling():
-        first = ended(pk=trigger.trigger(bad, now=clock.now()).pk)
-        second = ended(pk=trigger.trigger(new(target), now=clock.now()).pk)
+        first = ended(pk=trigger.trigger(bad.pk, now=clock.now()).pk)
+        second = ended(pk=trigger.trigger(new(target).pk, now=clock.now()).pk)
     assert (first.status, first.error_kind) == ("FAILED", "template")
     assert second.status == "SUCCESS"
 
@@ -223,8 +223,8 @@ def test_a_task_whose_template_cannot_be_filled_fails_itself_alone(target):
 def test_once_goes_past_what_waits_for_a_slot_of_its_own_task(target):
     full = new(target, name="full", max_concurrency=0)
     for _ in range(6):
-        trigger.trigger(full, now=clock.now())
-    good = trigger.trigger(new(target), now=clock.now())
+        trigger.trigger(full.pk, now=clock.now())
+    good = trigger.trigger(new(target).pk, now=clock.now())
     schedule(Loop(), once=True)
     assert TaskRun.objects.get(pk=good.pk).status == "SUCCESS"
 
@@ -234,8 +234,8 @@ def test_very_many_that_wait_for_a_slot_of_their_own_task_do_not_hold_up_others(
 ):
     busy = new(target, name="busy", max_concurrency=0)
     for _ in range(200):
-        trigger.trigger(busy, now=clock.now())
-    good = trigger.trigger(new(target), now=clock.now())
+        trigger.trigger(busy.pk, now=clock.now())
+    good = trigger.trigger(new(target).pk, now=clock.now())
     rests, right = [], Scheduler.beat
 
     def beat(self):
@@ -255,7 +255,7 @@ def test_a_canceled_call_is_cut_off_within_a_second_however_seldom_the_scheduler
     settings.CRONJOB_POLL_SECONDS = 600
     with scheduling() as loop, Peer(read_on) as peer:
         run = trigger.trigger(
-            make_task(schedule_kind="MANUAL", target_url=peer.url, timeout_seconds=600),
+            make_task(schedule_kind="MANUAL", target_url=peer.url, timeout_seconds=600).pk,
             now=clock.now(),
         )
         loop.wake()
@@ -270,7 +270,7 @@ def test_a_call_that_we_broke_off_ourselves_is_no_failure_of_its_target(target, 
     policy = {"max_retries": 0, "initial_delay": 0, "strategy": "fixed"}
     task = new(target, "/hold", timeout_seconds=60, retry_policy=policy, max_concurrency=2)
     for _ in range(2):
-        trigger.trigger(task, now=clock.now())
+        trigger.trigger(task.pk, now=clock.now())
     with scheduling():
         target.wait_for(2, timeout=PATIENCE)
         Process.objects.update(lease_until=clock.now() - SECOND)
@@ -316,7 +316,7 @@ def something_held(target):
 
 def something_that_waits(target):
     full = new(target, name="full", max_concurrency=0)
-    trigger.trigger(full, now=clock.now())
+    trigger.trigger(full.pk, now=clock.now())
 
 
 @pytest.mark.parametrize("rest", [nothing_to_do, something_held, something_that_waits])

@@ -14,7 +14,7 @@ pytestmark = marks.both
 
 def test_a_trigger_makes_one_run_for_now_that_can_be_claimed_at_once():
     task = make_task(priority=1, retry_policy={"max_retries": 2})
-    run = fresh(trigger.trigger(task, now=NOON, override_body="x"))
+    run = fresh(trigger.trigger(task.pk, now=NOON, override_body="x"))
     assert (run.status, run.trigger, run.moment) == ("SCHEDULED", "MANUAL", None)
     assert run.scheduled_time == run.due_at == run.ready_at == NOON
     assert (run.override_body, run.priority, run.max_attempts) == ("x", 1, 3)
@@ -24,31 +24,31 @@ def test_a_trigger_makes_one_run_for_now_that_can_be_claimed_at_once():
 
 def test_two_triggers_are_two_runs():
     task = make_task()
-    first, second = (trigger.trigger(task, now=NOON) for _ in range(2))
+    first, second = (trigger.trigger(task.pk, now=NOON) for _ in range(2))
     assert first.pk != second.pk
 
 
 def test_a_disabled_task_can_be_triggered_and_a_deleted_one_not():
-    trigger.trigger(make_task(status="DISABLED"), now=NOON)
+    trigger.trigger(make_task(status="DISABLED").pk, now=NOON)
     with pytest.raises(trigger.NotPossible, match="deleted"):
-        trigger.trigger(make_task(deleted=True), now=NOON)
+        trigger.trigger(make_task(deleted=True).pk, now=NOON)
 
 
 def test_under_skip_at_the_limit_nothing_is_made():
     task = make_task(concurrency_policy="SKIP", max_concurrency=1)
-    first = trigger.trigger(task, now=NOON)
+    first = trigger.trigger(task.pk, now=NOON)
     assert fresh(first).slot == 1  # taken before anybody claims it
     with pytest.raises(trigger.LimitReached):
-        trigger.trigger(task, now=NOON)
+        trigger.trigger(task.pk, now=NOON)
     assert TaskRun.objects.count() == 1
     (run,) = claimed()
     settled(run)
-    trigger.trigger(task, now=NOON)
+    trigger.trigger(task.pk, now=NOON)
 
 
 def test_under_queue_it_waits():
     task = make_task(concurrency_policy="QUEUE", max_concurrency=1)
-    runs = [trigger.trigger(task, now=NOON + n * SECOND) for n in range(2)]
+    runs = [trigger.trigger(task.pk, now=NOON + n * SECOND) for n in range(2)]
     assert [r.pk for r in claimed(NOON + MINUTE)] == [runs[0].pk]
     assert fresh(runs[1]).status == "SCHEDULED"
 
@@ -56,14 +56,14 @@ def test_under_queue_it_waits():
 def test_under_parallel_it_runs():
     task = make_task(concurrency_policy="PARALLEL", max_concurrency=1)
     for _ in range(2):
-        trigger.trigger(task, now=NOON)
+        trigger.trigger(task.pk, now=NOON)
     assert len(claimed()) == 2
 
 
 @pytest.mark.parametrize("kind", ["JOB", "NODE"])
 def test_jobs_and_nodes_cannot_be_forced_to_call_back(kind):
     with pytest.raises(ValueError, match="asynchronously"):
-        trigger.trigger(make_task(exec_type=kind), now=NOON, force_async=True)
+        trigger.trigger(make_task(exec_type=kind).pk, now=NOON, force_async=True)
 
 
 def test_nothing_is_forced_to_call_back_that_would_not_know_where(settings):
@@ -73,7 +73,7 @@ def test_nothing_is_forced_to_call_back_that_would_not_know_where(settings):
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
     assert "CRONJOB_BASE_URL" in answer.json()["fields"]["force_async"][0]
     assert not TaskRun.objects.exists()
-    assert trigger.trigger(task, now=NOON).pk
+    assert trigger.trigger(task.pk, now=NOON).pk
 
 
 @pytest.mark.parametrize("dry", [True, False])
