@@ -307,7 +307,7 @@ def slow(scale: Scale, *, only: str) -> Found:
         head=("target answers after", "who", "runs a second", "of what could be"),
         unit="part of slots ÷ latency",
     )
-    limits = [] if scale.quick else [who.limit("urllib3", threads=slots // 2)]
+    limits = [] if scale.quick else [who.limit("urllib3", at_once=slots // 2)]
     for latency, count in ((0.05, scale.of(20_000, 3000)), (1.0, scale.of(2560, 1024))):
         each = {
             one.name: partial(burst_of, one, count, slow=latency)

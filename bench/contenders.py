@@ -156,9 +156,11 @@ HUEY = peer("huey, Redis", "huey", 2, needs="redis")
 HUEY_SQLITE = peer("huey, SQLite", "huey", needs="", variables={"STORE": "sqlite"})
 
 
-def limit(client: str, *, threads: int = 8) -> Contender:
-    variables = {"CLIENT": client, "THREADS": str(threads), "PYTHONPATH": str(ROOT)}
+def limit(client: str, *, at_once: int) -> Contender:
+    variables = {"CLIENT": client, "AT_ONCE": str(at_once), "PYTHONPATH": str(ROOT)}
     return peer(f"bare limit, {client}", "limit", 2, variables=variables)
 
 
-LIMIT, LIMIT_URLLIB3, LIMIT_OURS = limit("requests"), limit("urllib3"), limit("ours")
+# As many at once as each made most of; ours as many as a scheduler has slots.
+LIMIT, LIMIT_URLLIB3 = limit("requests", at_once=8), limit("urllib3", at_once=16)
+LIMIT_OURS = limit("ours", at_once=256)
