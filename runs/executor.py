@@ -116,6 +116,7 @@ class Executor:
             logger.error("a call hangs where none should; the others go on without it")
         if hangs or (self.held and not (self.watching and self.watching.is_alive())):
             self.begin_watching()
+        self.client.tidy()
 
     def begin_watching(self) -> None:
         self.busy_since = inf

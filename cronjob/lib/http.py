@@ -178,6 +178,10 @@ class Client:
     def close(self) -> None:
         self._pool.close()
 
+    def tidy(self) -> None:
+        """Close connections that nobody takes any more; to be asked now and then."""
+        self._pool.tidy()
+
     def send(self, request: Request, line: Line | None = None) -> Reply:
         """Make the call, and wait for its answer. Never raises, whatever happens."""
         steps = self.steps(request, line)

@@ -301,11 +301,19 @@ class Pool:
             wire.hang_up()
 
     def keep(self, wire: Wire) -> None:
-        wire.idle_since = now = monotonic()
+        wire.idle_since = monotonic()
+        with self._lock:
+            if room := len(self._idle) < self._most:
+                self._idle.append(wire)
+        if not room:
+            wire.hang_up()
+
+    def tidy(self) -> None:
+        """Close what has been idle for too long; to be asked now and then."""
+        now = monotonic()
         with self._lock:
             unwanted = [*takewhile(lambda one: now - one.idle_since > IDLE_SECONDS, self._idle)]
             del self._idle[: len(unwanted)]
-            (self._idle if len(self._idle) < self._most else unwanted).append(wire)
         for one in unwanted:
             one.hang_up()
 

@@ -93,6 +93,17 @@ def test_a_connection_that_is_too_old_is_not_used(client, target, monkeypatch, l
     assert target.connections == 2
 
 
+def test_a_connection_that_nobody_takes_any_more_is_closed(client, monkeypatch):
+    with Peer(saying(OK, OK, OK)) as peer:
+        client.send(request(peer.url))
+        client.tidy()
+        client.send(request(peer.url))
+        assert peer.connections == 1  # it was young enough
+        monkeypatch.setattr(wire, "IDLE_SECONDS", 0)
+        client.tidy()
+        assert peer.ended.wait(PATIENCE)
+
+
 def test_no_more_connections_are_kept_than_allowed(target):
     client = http.Client(allow=[], deny=[], pool=1)
     with Peer(saying(OK, OK)) as peer:

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from cronjob.lib import clock, http
+from cronjob.lib import clock, http, wire
 from runs import calls, executor, trigger
 from runs.models import TaskRun
 from tasks.models import Task
 from tests import marks
-from tests.lib.peers import Peer, read_head, read_on
+from tests.lib.peers import OK, Peer, read_head, read_on, request, saying
 from tests.runs.test_scheduler import PATIENCE, ended, new, scheduling, until
 from tests.target import Target
 
@@ -327,6 +327,15 @@ def test_a_call_that_waits_for_its_moment_can_be_taken_back(target, calling):
     calling.end(patience=PATIENCE)
     assert not any(thread.is_alive() for thread in (*calling.threads, calling.watching))
     assert len(target.wait_for(1)) == 1
+
+
+def test_connections_that_nobody_takes_any_more_are_closed(calling, monkeypatch):
+    with Peer(saying(OK, OK)) as peer:
+        assert calling.client.send(request(peer.url)).code == 200
+        monkeypatch.setattr(wire, "IDLE_SECONDS", 0)
+        calling.look_after()
+        assert peer.ended.wait(PATIENCE)
+    calling.end(patience=PATIENCE)
 
 
 def test_threads_that_are_not_needed_any_more_end(target, calling, monkeypatch):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cronjob.lib.http import Client
 from runs.executor import Executor
 from runs.glance import Glance
 from runs.lead import IN_TIME, TO_BEGIN, TO_CLAIM, TO_MAKE
@@ -29,7 +30,8 @@ def scheduler():
 
     def at_rest(*, ago=0.0, ready=None, **seen):
         times = ("due", "overdue", "unanswered", "dead", "unpause", "paused")
-        found = Scheduler(loop=None, lease=None, executor=Executor(slots=1, client=None, wake=None))
+        executor = Executor(slots=1, client=Client(allow=(), deny=(), pool=1), wake=None)
+        found = Scheduler(loop=None, lease=None, executor=executor)
         found.looked_now = True
         found.seen = Glance(
             now=NOON, told_at=time.monotonic() - ago,
