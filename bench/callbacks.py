@@ -65,7 +65,7 @@ def measured(count: int, clients: int) -> None:
     with ours().ready() as field, Target() as target:
         bind = f"127.0.0.1:{free_port()}"
         field.variables |= {"CRONJOB_BASE_URL": f"http://{bind}", "CRONJOB_BIND": bind}
-        place, variables = field.place, field.inside
+        place, variables = field.place, field.quiet
         script = partial(ask, field, sys.executable, "-c")
         web = ("-m", "gunicorn", "-c", "cronjob/gunicorn.conf.py", "cronjob.wsgi")
         two = {"CRONJOB_WEB_PROCESSES": "2"}

@@ -34,8 +34,8 @@ class Field:
         self.contender.tick(self, count, first, url, apart)
 
     @property
-    def inside(self) -> Variables:
-        """For a process that looks into ours, and says itself what it finds."""
+    def quiet(self) -> Variables:
+        """Of a process of ours that logs only what is wrong."""
         return ground.surroundings(self.variables | {"CRONJOB_LOG_LEVEL": "warning"})
 
     @property

@@ -225,7 +225,7 @@ def planting(tasks: int, runs: int) -> Iterator[subprocess.Popen[str]]:
     with ours().ready() as field:
         command = [sys.executable, __file__, "--inside", str(tasks), str(runs)]
         with subprocess.Popen(
-            command, cwd=ROOT, env=field.inside, text=True,
+            command, cwd=ROOT, env=field.quiet, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         ) as process:  # fmt: skip
             try:

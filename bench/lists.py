@@ -200,7 +200,7 @@ def main() -> None:
     begun = time.monotonic()
     with ours().ready() as field:
         command = [sys.executable, __file__, "--inside", *map(str, sizes), "--only", chosen.only]
-        done = subprocess.run(command, cwd=ROOT, env=field.inside, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=field.quiet, check=False)
     spent = (time.monotonic() - begun) / 60
     say(f"Python {platform.python_version()}, {os.cpu_count()} cores; {spent:.1f} min.")
     sys.exit(done.returncode)

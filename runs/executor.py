@@ -116,7 +116,7 @@ class Executor:
             logger.error("a call hangs where none should; the others go on without it")
         if hangs or (self.held and not (self.watching and self.watching.is_alive())):
             self.begin_watching()
-        self.client.tidy()
+        self.client.tidy()  # nor need a target hold what nobody takes any more
 
     def begin_watching(self) -> None:
         self.busy_since = inf
